@@ -1,0 +1,104 @@
+import type { Principal } from '../identity/principal.ts';
+import type { JsonObject } from '../json.ts';
+import type { EndpointPolicy } from '../outbound/types.ts';
+import type { WriteOutcome } from '../store/documents.ts';
+
+export type ConnectorProtocol = 'http' | 'mcp_streamable_http';
+
+export interface ConnectorAction {
+  readonly action_type: string;
+  readonly name?: string;
+  readonly method: string;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly request_body?: string;
+  readonly pre_process_function?: string;
+  readonly post_process_function?: string;
+}
+
+/** All members filled in: seconds where the API says seconds, milliseconds where the name says so. */
+export interface ClientConfig {
+  readonly max_connection: number;
+  readonly connection_timeout: number;
+  readonly read_timeout: number;
+  readonly retry_backoff_policy: 'constant' | 'exponential_equal_jitter' | 'exponential_full_jitter';
+  readonly max_retry_times: number;
+  readonly retry_backoff_millis: number;
+  readonly retry_timeout_seconds: number;
+  readonly skip_ssl_verification: boolean;
+  readonly max_total_timeout: number;
+  readonly protocol_version: string;
+  readonly elicitation: 'decline' | 'accept_defaults' | 'ask';
+}
+
+/** A connector as the rooms above see it. No credential, sealed or plain. */
+export interface Connector {
+  readonly id: string;
+  readonly name: string;
+  readonly protocol: ConnectorProtocol;
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly url?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly actions?: readonly ConnectorAction[];
+  /** As it is in force, defaults of the protocol filled in. */
+  readonly clientConfig: ClientConfig;
+  /** Grows with each update: a session opened under another revision is stale. */
+  readonly revision: number;
+}
+
+/** A ready request of one action: placeholders filled, credentials in the headers. Never logged. */
+export interface RenderedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly origins: readonly string[];
+}
+
+/** Everything needed to reach an MCP server, rendered anew for each session. Never logged. */
+export interface McpEndpoint {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly origins: readonly string[];
+  readonly policy: EndpointPolicy;
+}
+
+export interface ActionRequest {
+  readonly actionType: string;
+  /** Overlay the connector's own parameters. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** Platform fragments that go into the template verbatim and that callers cannot set. */
+  readonly fragments?: Readonly<Record<string, string>>;
+  /** Members merged into the rendered JSON body when the template has no placeholder for them. */
+  readonly merge?: (body: JsonObject) => JsonObject;
+  readonly signal?: AbortSignal;
+}
+
+export interface ActionResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+export interface Connectors {
+  create(principal: Principal, body: JsonObject): Promise<{ connector_id: string }>;
+  /** The document as `GET` shows it. @throws CONNECTOR_NOT_FOUND */
+  get(principal: Principal, id: string): Promise<JsonObject>;
+  update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
+  delete(principal: Principal, id: string): Promise<WriteOutcome>;
+  /** @throws CONNECTOR_NOT_FOUND */
+  load(id: string): Promise<Connector>;
+  /** `undefined` where `load` throws. */
+  find(id: string): Promise<Connector | undefined>;
+  /** Checks an inline connector (of a model registration) and returns its document and sealed credential. */
+  prepareInline(owner: string, body: JsonObject): Promise<{ document: JsonObject; sealed: string | undefined }>;
+  /** The connector stored inside a document of another noun. */
+  inline(owner: string, document: JsonObject, revision: number): Connector;
+  mcpEndpoint(connector: Connector): Promise<McpEndpoint>;
+  /** Whether the template of an action holds a placeholder of that parameter name. */
+  hasPlaceholder(connector: Connector, actionType: string, parameter: string): boolean;
+  /** Renders and sends one action, retries by `clientConfig`. Answers of any status are returned, not thrown. */
+  execute(connector: Connector, request: ActionRequest): Promise<ActionResponse>;
+  /** Called after an update or a delete has been stored. */
+  onChange(listener: (id: string, change: 'updated' | 'deleted') => void | Promise<void>): void;
+}

@@ -1,0 +1,20 @@
+import type { Principal } from '../identity/principal.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by `plugins/auth.ts` before any handler runs. */
+    principal: Principal;
+  }
+  interface FastifyContextConfig {
+    /** What the route does, as `<noun>:<verb>`; the role table is keyed by it. */
+    permission?: string;
+    /** What an empty body gets: `allowed`, or the error to throw. Default: 400 `request body is required`. */
+    emptyBody?: 'allowed' | (() => Error);
+    /** Failures while the request runs use the execute envelope (E3); failures while it is read use E1. */
+    executeEnvelope?: boolean;
+    /** The route reads a body on GET (searches). */
+    bodyOnGet?: boolean;
+    /** Query parameters beyond the server-wide ones; any other is a 400. */
+    queryParameters?: readonly string[];
+  }
+}

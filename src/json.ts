@@ -1,0 +1,39 @@
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+export interface JsonObject {
+  [member: string]: JsonValue;
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Text of a parameter value: strings stay as they are, anything else is stored as its JSON text. */
+export function parameterText(value: JsonValue): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A `parameters` map as it is kept: every value a string. */
+export function parameterTexts(values: Readonly<Record<string, JsonValue>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, parameterText(value)]));
+}
+
+/** JSON text with object members in sorted order at every depth: equal values give equal texts. */
+export function canonicalJson(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (isJsonObject(value)) {
+    const members = Object.keys(value)
+      .sort()
+      .map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name] as JsonValue)}`);
+    return `{${members.join(',')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+/** Parses JSON text; `undefined` when the text is not JSON. */
+export function parseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined;
+  }
+}

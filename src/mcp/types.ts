@@ -1,0 +1,87 @@
+import type { CauseCode } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import type { JsonObject, JsonValue } from '../json.ts';
+
+export type ConnectionStatus = 'idle' | 'connecting' | 'connected' | 'failed' | 'auth_required' | 'disabled';
+
+/** A tool as its server defines it, after tolerant reading; `hash` covers name, description, schemas, annotations. */
+export interface DiscoveredTool {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly outputSchema?: JsonObject;
+  readonly annotations?: JsonObject;
+  readonly hash: string;
+}
+
+export interface LeftOutTool {
+  readonly name: string;
+  readonly reason: string;
+}
+
+export interface ToolList {
+  readonly tools: readonly DiscoveredTool[];
+  readonly leftOut: readonly LeftOutTool[];
+  readonly warnings: readonly string[];
+}
+
+export interface ConnectionError {
+  readonly code: CauseCode;
+  readonly message: string;
+  readonly remedy: string;
+  readonly attempts?: number;
+  readonly next_retry_time?: number;
+}
+
+/** `GET /connectors/{id}/_status`: the last known truth. Times are epoch milliseconds. */
+export interface ConnectionReport {
+  readonly connector_id: string;
+  readonly name: string;
+  readonly origin: 'api' | 'config';
+  readonly transport: 'remote' | 'local';
+  readonly status: ConnectionStatus;
+  readonly since: number;
+  readonly tool_count: number;
+  readonly tools: readonly { name: string; offered_as: string; state: string; reason?: string }[];
+  readonly protocol_version?: string;
+  readonly last_success_time?: number;
+  readonly error?: ConnectionError;
+  readonly breaker: { state: 'closed' | 'open' | 'half_open'; failures: number; retry_time?: number };
+  readonly warnings?: readonly string[];
+  readonly left_out?: readonly LeftOutTool[];
+  readonly actions: readonly string[];
+}
+
+export interface McpCall {
+  readonly tool: string;
+  /** JSON text of the arguments object, digits as they were written. */
+  readonly argumentsText: string;
+  readonly principal: Principal;
+  readonly agentId?: string;
+  readonly runId?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: { progress: number; total?: number; message?: string }) => void;
+}
+
+export interface McpCallResult {
+  readonly content: readonly JsonObject[];
+  readonly structuredContent?: JsonValue;
+  readonly isError: boolean;
+  /** Octets of the answer as received. */
+  readonly bytes: number;
+  readonly warnings: readonly string[];
+}
+
+/** The pool of sessions: one per connector, opened by the first use, shared by all. */
+export interface McpSessions {
+  /** Cached list while it is fresh; else lists, opening the session when there is none. @throws UpstreamError */
+  tools(connectorId: string, options?: { signal?: AbortSignal }): Promise<ToolList>;
+  /** @throws UpstreamError; `delivered: 'unknown'` when the tool may have run. A tool's own failure is a result. */
+  call(connectorId: string, call: McpCall): Promise<McpCallResult>;
+  report(connectorId: string, options?: { probe?: boolean; signal?: AbortSignal }): Promise<ConnectionReport>;
+  /** Closes the session (DELETE to the server) so that the next use opens a new one. */
+  reset(connectorId: string, cause: string): Promise<void>;
+  /** Closes everything; in-flight calls end or are cut at `deadlineMs` from now. */
+  close(deadlineMs: number): Promise<void>;
+}

@@ -1,0 +1,156 @@
+/** Row types, one interface per table; times are epoch milliseconds, documents are JSON text. See migrations/. */
+export interface DocumentsTable {
+  kind: string;
+  id: string;
+  name: string | null;
+  body: string;
+  version: number;
+  seq_no: number;
+  created_time: number;
+  last_updated_time: number;
+}
+export interface DocumentReferencesTable {
+  kind: string;
+  id: string;
+  target_kind: string;
+  target_id: string;
+}
+export interface CredentialsTable {
+  owner: string;
+  sealed: string;
+  last_updated_time: number;
+}
+export interface MasterKeysTable {
+  key_id: string;
+  probe: string;
+  created_time: number;
+}
+export interface MemoriesTable {
+  id: string;
+  name: string | null;
+  application_type: string | null;
+  additional_info: string | null;
+  owner: string | null;
+  version: number;
+  seq_no: number;
+  create_time: number;
+  updated_time: number;
+}
+export interface MessagesTable {
+  id: string;
+  memory_id: string;
+  seq: number;
+  parent_message_id: string | null;
+  trace_number: number | null;
+  input: string | null;
+  prompt_template: string | null;
+  response: string | null;
+  origin: string | null;
+  additional_info: string | null;
+  version: number;
+  create_time: number;
+  updated_time: number | null;
+}
+export interface TasksTable {
+  id: string;
+  task_type: string;
+  state: string;
+  body: string;
+  version: number;
+  seq_no: number;
+  lease_owner: string | null;
+  lease_expires_at: number | null;
+  attempts: number;
+  run_at: number | null;
+  create_time: number;
+  last_update_time: number;
+}
+export interface RunsTable {
+  id: string;
+  agent_id: string;
+  memory_id: string | null;
+  message_id: string | null;
+  principal: string;
+  state: string;
+  request: string;
+  create_time: number;
+  last_update_time: number;
+}
+export interface RunStepsTable {
+  run_id: string;
+  seq: number;
+  kind: string;
+  body: string;
+  create_time: number;
+}
+export interface SettingsTable {
+  scope: string;
+  name: string;
+  value: string;
+  last_updated_time: number;
+}
+export interface McpToolsTable {
+  connector_id: string;
+  name: string;
+  definition: string;
+  hash: string;
+  position: number;
+  present: number;
+  first_seen_time: number;
+  last_seen_time: number;
+}
+export interface OfferedNamesTable {
+  agent_id: string;
+  offered_as: string;
+  connector_id: string;
+  tool: string;
+  create_time: number;
+}
+export interface ConnectionStatesTable {
+  connector_id: string;
+  status: string;
+  body: string;
+  since: number;
+}
+export interface ConnectionTransitionsTable {
+  id: string;
+  connector_id: string;
+  from_status: string;
+  to_status: string;
+  cause: string;
+  code: string | null;
+  message: string | null;
+  time: number;
+}
+export interface AuditTable {
+  id: string;
+  time: number;
+  principal: string;
+  action: string;
+  outcome: string;
+  agent_id: string | null;
+  connector_id: string | null;
+  tool: string | null;
+  arguments_hash: string | null;
+  duration_ms: number | null;
+  bytes: number | null;
+  detail: string | null;
+}
+
+export interface Tables {
+  documents: DocumentsTable;
+  document_references: DocumentReferencesTable;
+  credentials: CredentialsTable;
+  master_keys: MasterKeysTable;
+  memories: MemoriesTable;
+  messages: MessagesTable;
+  tasks: TasksTable;
+  runs: RunsTable;
+  run_steps: RunStepsTable;
+  settings: SettingsTable;
+  mcp_tools: McpToolsTable;
+  offered_names: OfferedNamesTable;
+  connection_states: ConnectionStatesTable;
+  connection_transitions: ConnectionTransitionsTable;
+  audit: AuditTable;
+}

@@ -1,0 +1,44 @@
+import type { CauseCode } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import type { ToolSpec } from '../llm/types.ts';
+
+export interface ToolContext {
+  readonly principal: Principal;
+  readonly agentId: string;
+  readonly runId: string;
+  readonly signal: AbortSignal;
+}
+
+/** A tool failure is a result, never an exception. */
+export interface ToolResult {
+  readonly text: string;
+  readonly isError: boolean;
+  /** `unknown`: the call was sent and its outcome was never learnt; it is not repeated. */
+  readonly outcome: 'ok' | 'error' | 'unknown';
+}
+
+/** Anything an agent may call has this shape. */
+export interface Tool {
+  readonly spec: ToolSpec;
+  /** Type as the API names it (`McpStreamableHttpTool`). */
+  readonly type: string;
+  /** The tool says it is read-only or idempotent: its call may be repeated. */
+  readonly repeatable: boolean;
+  readonly includeOutput: boolean;
+  readonly source?: { readonly connectorId: string; readonly tool: string };
+  /** `argumentsText` is valid JSON of an object that fits `spec.inputSchema`. */
+  execute(argumentsText: string, context: ToolContext): Promise<ToolResult>;
+}
+
+/** A connector whose tools an agent has to do without. */
+export interface MissingTools {
+  readonly connectorId: string;
+  readonly name: string;
+  readonly code: CauseCode | 'not_found';
+  readonly message: string;
+}
+
+export interface ResolvedTools {
+  readonly tools: readonly Tool[];
+  readonly missing: readonly MissingTools[];
+}
