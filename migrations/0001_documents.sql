@@ -1,3 +1,10 @@
+-- The last sequence number given out in each family of documents; it never goes back, whatever is deleted.
+CREATE TABLE sequences (
+  name TEXT PRIMARY KEY,
+  value BIGINT NOT NULL
+);
+
+-- created_seq is the sequence number of the insert: the order of creation, also within one millisecond.
 CREATE TABLE documents (
   kind TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -5,12 +12,13 @@ CREATE TABLE documents (
   body TEXT NOT NULL,
   version BIGINT NOT NULL,
   seq_no BIGINT NOT NULL,
+  created_seq BIGINT NOT NULL,
   created_time BIGINT NOT NULL,
   last_updated_time BIGINT NOT NULL,
   PRIMARY KEY (kind, id)
 );
 CREATE INDEX documents_by_seq_no ON documents (kind, seq_no);
-CREATE INDEX documents_by_name ON documents (kind, name);
+CREATE INDEX documents_by_name ON documents (kind, name, created_seq);
 
 -- Which document points at which other one (a model at its connector, an agent at its model and its connectors).
 CREATE TABLE document_references (

@@ -9,7 +9,7 @@ CREATE TABLE memories (
   create_time BIGINT NOT NULL,
   updated_time BIGINT NOT NULL
 );
-CREATE INDEX memories_by_updated_time ON memories (updated_time, id);
+CREATE INDEX memories_by_updated_time ON memories (updated_time, seq_no);
 
 CREATE TABLE messages (
   id TEXT PRIMARY KEY,
@@ -27,4 +27,6 @@ CREATE TABLE messages (
   updated_time BIGINT,
   UNIQUE (memory_id, seq)
 );
-CREATE INDEX messages_by_parent ON messages (parent_message_id, trace_number);
+-- The turns of a conversation, without the traces that lie between them.
+CREATE INDEX messages_without_parent ON messages (memory_id, seq) WHERE parent_message_id IS NULL;
+CREATE INDEX messages_by_parent ON messages (parent_message_id, trace_number, seq);

@@ -1,4 +1,7 @@
+import { uuidv7 } from 'uuidv7';
 import type { JsonObject } from '../json.ts';
+import type { Database } from './database.ts';
+import type { Tables } from './tables.ts';
 
 export interface ConnectionStateRow {
   readonly connectorId: string;
@@ -24,4 +27,84 @@ export interface ConnectionStore {
   /** Newest first. */
   history(connectorId: string, limit: number): Promise<ConnectionTransition[]>;
   deleteOf(connectorId: string): Promise<void>;
+}
+
+/** The last known state of each connection, and the transitions that led there. */
+export function createConnectionStore(database: Database): ConnectionStore {
+  const { kysely } = database;
+  return {
+    save(state, transition) {
+      return database.write(async (transaction) => {
+        const row = { status: state.status, body: JSON.stringify(state.body), since: state.since };
+        await transaction
+          .insertInto('connection_states')
+          .values({ connector_id: state.connectorId, ...row })
+          .onConflict((conflict) => conflict.column('connector_id').doUpdateSet(row))
+          .execute();
+        if (!transition) return;
+        await transaction
+          .insertInto('connection_transitions')
+          .values({
+            id: uuidv7(),
+            connector_id: state.connectorId,
+            from_status: transition.from,
+            to_status: transition.to,
+            cause: transition.cause,
+            code: transition.code ?? null,
+            message: transition.message ?? null,
+            time: transition.time,
+          })
+          .execute();
+      });
+    },
+
+    async state(connectorId) {
+      const row = await kysely
+        .selectFrom('connection_states')
+        .selectAll()
+        .where('connector_id', '=', connectorId)
+        .executeTakeFirst();
+      return row && fromRow(row);
+    },
+
+    async states() {
+      const rows = await kysely.selectFrom('connection_states').selectAll().orderBy('connector_id').execute();
+      return rows.map(fromRow);
+    },
+
+    async history(connectorId, limit) {
+      const rows = await kysely
+        .selectFrom('connection_transitions')
+        .selectAll()
+        .where('connector_id', '=', connectorId)
+        .orderBy('time', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit)
+        .execute();
+      return rows.map((row) => ({
+        from: row.from_status,
+        to: row.to_status,
+        cause: row.cause,
+        ...(row.code !== null && { code: row.code }),
+        ...(row.message !== null && { message: row.message }),
+        time: row.time,
+      }));
+    },
+
+    deleteOf(connectorId) {
+      return database.write(async (transaction) => {
+        await transaction.deleteFrom('connection_states').where('connector_id', '=', connectorId).execute();
+        await transaction.deleteFrom('connection_transitions').where('connector_id', '=', connectorId).execute();
+      });
+    },
+  };
+}
+
+function fromRow(row: Tables['connection_states']): ConnectionStateRow {
+  return {
+    connectorId: row.connector_id,
+    status: row.status,
+    body: JSON.parse(row.body) as JsonObject,
+    since: row.since,
+  };
 }

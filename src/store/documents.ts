@@ -1,4 +1,9 @@
+import type { Transaction } from 'kysely';
 import type { JsonObject } from '../json.ts';
+import type { Database } from './database.ts';
+import { prepare } from './prepared.ts';
+import { createSequences } from './sequences.ts';
+import type { Tables } from './tables.ts';
 
 export type DocumentKind = 'connector' | 'model' | 'model_group' | 'agent';
 
@@ -27,9 +32,10 @@ export interface Reference {
 }
 
 export interface DocumentContent {
+  /** In an update, absent keeps the name there is. */
   readonly name?: string;
   readonly body: JsonObject;
-  /** Which other documents this one points at; replaces what was recorded before. */
+  /** Which other documents this one points at; replaces what was recorded before; absent keeps it. */
   readonly references?: readonly Reference[];
   /** Sealed credential of `<kind>/<id>`, written in the same transaction. Absent keeps it, `null` removes it. */
   readonly sealed?: string | null;
@@ -55,4 +61,176 @@ export interface Documents {
   referencing(kind: DocumentKind, target: Reference): Promise<string[]>;
   sealedCredential(kind: DocumentKind, id: string): Promise<string | undefined>;
   count(kind: DocumentKind): Promise<number>;
+}
+
+/** Connectors, models, model groups and agents: JSON documents with their references and sealed credentials. */
+export function createDocuments(database: Database, { now = Date.now }: { now?: () => number } = {}): Documents {
+  const { kysely } = database;
+  const nextSeqNo = createSequences(database);
+  const byId = prepare((p: Reference) =>
+    kysely.selectFrom('documents').selectAll().where('kind', '=', p.kind).where('id', '=', p.id),
+  );
+  const byName = prepare((p: { kind: string; name: string }) =>
+    kysely
+      .selectFrom('documents')
+      .selectAll()
+      .where('kind', '=', p.kind)
+      .where('name', '=', p.name)
+      .orderBy('created_seq')
+      .limit(1),
+  );
+  const credentialOf = prepare((p: { owner: string }) =>
+    kysely.selectFrom('credentials').select('sealed').where('owner', '=', p.owner),
+  );
+
+  async function writeParts(
+    transaction: Transaction<Tables>,
+    kind: DocumentKind,
+    id: string,
+    content: DocumentContent,
+  ) {
+    if (content.references) {
+      await transaction.deleteFrom('document_references').where('kind', '=', kind).where('id', '=', id).execute();
+    }
+    if (content.references?.length) {
+      await transaction
+        .insertInto('document_references')
+        .values(content.references.map((target) => ({ kind, id, target_kind: target.kind, target_id: target.id })))
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+    }
+    const owner = ownerOf(kind, id);
+    if (content.sealed === null) {
+      await transaction.deleteFrom('credentials').where('owner', '=', owner).execute();
+    } else if (content.sealed !== undefined) {
+      const row = { sealed: content.sealed, last_updated_time: now() };
+      await transaction
+        .insertInto('credentials')
+        .values({ owner, ...row })
+        .onConflict((conflict) => conflict.column('owner').doUpdateSet(row))
+        .execute();
+    }
+  }
+
+  return {
+    insert(kind, id, content) {
+      return database.write(async (transaction) => {
+        const seqNo = await nextSeqNo(transaction, kind);
+        const time = now();
+        await transaction
+          .insertInto('documents')
+          .values({
+            kind,
+            id,
+            name: content.name ?? null,
+            body: JSON.stringify(content.body),
+            version: 1,
+            seq_no: seqNo,
+            created_seq: seqNo,
+            created_time: time,
+            last_updated_time: time,
+          })
+          .execute();
+        await writeParts(transaction, kind, id, content);
+        return { id, version: 1, seqNo, result: 'created' };
+      });
+    },
+
+    async get(kind, id) {
+      const { rows } = await byId(kysely, { kind, id });
+      return rows[0] && stored(rows[0]);
+    },
+
+    async findByName(kind, name) {
+      const { rows } = await byName(kysely, { kind, name });
+      return rows[0] && stored(rows[0]);
+    },
+
+    update(kind, id, change) {
+      return database.write(async (transaction) => {
+        const seqNo = await nextSeqNo(transaction, kind);
+        const { rows } = await byId(transaction, { kind, id });
+        if (!rows[0]) return { id, version: 1, seqNo, result: 'not_found' };
+        const current = stored(rows[0]);
+        const content = change(current);
+        if (!content) return { id, version: current.version, seqNo: current.seqNo, result: 'noop' };
+        const version = current.version + 1;
+        await transaction
+          .updateTable('documents')
+          .set({
+            ...(content.name !== undefined && { name: content.name }),
+            body: JSON.stringify(content.body),
+            version,
+            seq_no: seqNo,
+            last_updated_time: now(),
+          })
+          .where('kind', '=', kind)
+          .where('id', '=', id)
+          .execute();
+        await writeParts(transaction, kind, id, content);
+        return { id, version, seqNo, result: 'updated' };
+      });
+    },
+
+    delete(kind, id) {
+      return database.write(async (transaction) => {
+        const seqNo = await nextSeqNo(transaction, kind);
+        const removed = await transaction
+          .deleteFrom('documents')
+          .where('kind', '=', kind)
+          .where('id', '=', id)
+          .returning('version')
+          .executeTakeFirst();
+        if (!removed) return { id, version: 1, seqNo, result: 'not_found' };
+        await transaction.deleteFrom('credentials').where('owner', '=', ownerOf(kind, id)).execute();
+        return { id, version: removed.version + 1, seqNo, result: 'deleted' };
+      });
+    },
+
+    async referencing(kind, target) {
+      const rows = await kysely
+        .selectFrom('document_references as reference')
+        .innerJoin('documents as document', (join) =>
+          join.onRef('document.kind', '=', 'reference.kind').onRef('document.id', '=', 'reference.id'),
+        )
+        .select('document.id')
+        .where('reference.kind', '=', kind)
+        .where('reference.target_kind', '=', target.kind)
+        .where('reference.target_id', '=', target.id)
+        .orderBy('document.created_seq')
+        .execute();
+      return rows.map((row) => row.id);
+    },
+
+    async sealedCredential(kind, id) {
+      const { rows } = await credentialOf(kysely, { owner: ownerOf(kind, id) });
+      return rows[0]?.sealed;
+    },
+
+    async count(kind) {
+      const row = await kysely
+        .selectFrom('documents')
+        .select((select) => select.fn.countAll<number>().as('count'))
+        .where('kind', '=', kind)
+        .executeTakeFirstOrThrow();
+      return row.count;
+    },
+  };
+}
+
+function ownerOf(kind: DocumentKind, id: string): string {
+  return `${kind}/${id}`;
+}
+
+function stored(row: Tables['documents']): StoredDocument {
+  return {
+    kind: row.kind as DocumentKind,
+    id: row.id,
+    name: row.name ?? undefined,
+    body: JSON.parse(row.body) as JsonObject,
+    version: row.version,
+    seqNo: row.seq_no,
+    createdTime: row.created_time,
+    lastUpdatedTime: row.last_updated_time,
+  };
 }

@@ -1,4 +1,8 @@
+import type { Database } from './database.ts';
 import type { WriteOutcome } from './documents.ts';
+import { prepare } from './prepared.ts';
+import { createSequences } from './sequences.ts';
+import type { Tables } from './tables.ts';
 
 export interface MemoryRow {
   readonly id: string;
@@ -61,4 +65,226 @@ export interface MemoryStore {
   traces(parentMessageId: string, page: Page): Promise<MessageRow[]>;
   /** The newest `limit` messages without parent whose response is not empty, oldest first. */
   latestFinished(memoryId: string, limit: number): Promise<MessageRow[]>;
+}
+
+/** Conversations: memories and their messages. */
+export function createMemoryStore(database: Database, { now = Date.now }: { now?: () => number } = {}): MemoryStore {
+  const { kysely } = database;
+  const nextSeqNo = createSequences(database);
+  const memoryById = prepare((p: { id: string }) => kysely.selectFrom('memories').selectAll().where('id', '=', p.id));
+  const messageById = prepare((p: { id: string }) => kysely.selectFrom('messages').selectAll().where('id', '=', p.id));
+  const touch = prepare((p: { id: string; time: number }) =>
+    kysely.updateTable('memories').set({ updated_time: p.time }).where('id', '=', p.id),
+  );
+  const insertMessage = prepare((p: Omit<Tables['messages'], 'seq' | 'version' | 'updated_time'>) =>
+    kysely
+      .insertInto('messages')
+      .values((row) => ({
+        id: p.id,
+        memory_id: p.memory_id,
+        seq: row
+          .selectFrom('messages')
+          .where('memory_id', '=', p.memory_id)
+          .select((last) => last(last.fn.coalesce(last.fn.max('seq'), last.lit(0)), '+', last.lit(1)).as('seq')),
+        parent_message_id: p.parent_message_id,
+        trace_number: p.trace_number,
+        input: p.input,
+        prompt_template: p.prompt_template,
+        response: p.response,
+        origin: p.origin,
+        additional_info: p.additional_info,
+        version: 1,
+        create_time: p.create_time,
+        updated_time: null,
+      }))
+      .returningAll(),
+  );
+  const turns = prepare((p: { memoryId: string; limit: number; offset: number }) =>
+    kysely
+      .selectFrom('messages')
+      .selectAll()
+      .where('memory_id', '=', p.memoryId)
+      .where('parent_message_id', 'is', null)
+      .orderBy('seq')
+      .limit(p.limit)
+      .offset(p.offset),
+  );
+  const finished = prepare((p: { memoryId: string; limit: number }) =>
+    kysely
+      .selectFrom('messages')
+      .selectAll()
+      .where('memory_id', '=', p.memoryId)
+      .where('parent_message_id', 'is', null)
+      .where('response', 'is not', null)
+      .where('response', '!=', '')
+      .orderBy('seq', 'desc')
+      .limit(p.limit),
+  );
+
+  return {
+    create(memory) {
+      return database.write(async (transaction) => {
+        const time = now();
+        const row = {
+          id: memory.id,
+          name: memory.name ?? null,
+          application_type: memory.applicationType ?? null,
+          additional_info: memory.additionalInfo ?? null,
+          owner: memory.owner ?? null,
+          version: 1,
+          seq_no: await nextSeqNo(transaction, 'memory'),
+          create_time: time,
+          updated_time: time,
+        };
+        await transaction.insertInto('memories').values(row).execute();
+        return memoryRow(row);
+      });
+    },
+
+    async get(id) {
+      const { rows } = await memoryById(kysely, { id });
+      return rows[0] && memoryRow(rows[0]);
+    },
+
+    async list({ limit, offset }) {
+      const rows = await kysely
+        .selectFrom('memories')
+        .selectAll()
+        .orderBy('updated_time', 'desc')
+        .orderBy('seq_no', 'desc')
+        .limit(limit)
+        .offset(offset)
+        .execute();
+      return rows.map(memoryRow);
+    },
+
+    update(id, { name, additionalInfo }) {
+      return database.write(async (transaction) => {
+        const seqNo = await nextSeqNo(transaction, 'memory');
+        const updated = await transaction
+          .updateTable('memories')
+          .set((row) => ({
+            ...(name !== undefined && { name }),
+            ...(additionalInfo !== undefined && { additional_info: additionalInfo }),
+            version: row('version', '+', 1),
+            seq_no: seqNo,
+            updated_time: now(),
+          }))
+          .where('id', '=', id)
+          .returning('version')
+          .executeTakeFirst();
+        if (!updated) return { id, version: 1, seqNo, result: 'not_found' };
+        return { id, version: updated.version, seqNo, result: 'updated' };
+      });
+    },
+
+    delete(id) {
+      return database.write(async (transaction) => {
+        const { numDeletedRows } = await transaction.deleteFrom('memories').where('id', '=', id).executeTakeFirst();
+        return numDeletedRows > 0n;
+      });
+    },
+
+    async any() {
+      return (await kysely.selectFrom('memories').select('id').limit(1).executeTakeFirst()) !== undefined;
+    },
+
+    append(message) {
+      return database.write(async (transaction) => {
+        const time = now();
+        // Touching the memory first also puts concurrent writers of one conversation in line.
+        const { numAffectedRows } = await touch(transaction, { id: message.memoryId, time });
+        if (!numAffectedRows) return undefined;
+        const { rows } = await insertMessage(transaction, {
+          id: message.id,
+          memory_id: message.memoryId,
+          parent_message_id: message.parentMessageId ?? null,
+          trace_number: message.traceNumber ?? null,
+          input: message.input ?? null,
+          prompt_template: message.promptTemplate ?? null,
+          response: message.response ?? null,
+          origin: message.origin ?? null,
+          additional_info: message.additionalInfo ?? null,
+          create_time: time,
+        });
+        return rows[0] && messageRow(rows[0]);
+      });
+    },
+
+    async message(id) {
+      const { rows } = await messageById(kysely, { id });
+      return rows[0] && messageRow(rows[0]);
+    },
+
+    updateMessage(id, { response, additionalInfo }) {
+      return database.write(async (transaction) => {
+        const seqNo = await nextSeqNo(transaction, 'message');
+        const updated = await transaction
+          .updateTable('messages')
+          .set((row) => ({
+            ...(response !== undefined && { response }),
+            ...(additionalInfo !== undefined && { additional_info: additionalInfo }),
+            version: row('version', '+', 1),
+            updated_time: now(),
+          }))
+          .where('id', '=', id)
+          .returning('version')
+          .executeTakeFirst();
+        if (!updated) return { id, version: 1, seqNo, result: 'not_found' };
+        return { id, version: updated.version, seqNo, result: 'updated' };
+      });
+    },
+
+    async messages(memoryId, page) {
+      const { rows } = await turns(kysely, { memoryId, ...page });
+      return rows.map(messageRow);
+    },
+
+    async traces(parentMessageId, { limit, offset }) {
+      const rows = await kysely
+        .selectFrom('messages')
+        .selectAll()
+        .where('parent_message_id', '=', parentMessageId)
+        .orderBy('trace_number')
+        .orderBy('seq')
+        .limit(limit)
+        .offset(offset)
+        .execute();
+      return rows.map(messageRow);
+    },
+
+    async latestFinished(memoryId, limit) {
+      const { rows } = await finished(kysely, { memoryId, limit });
+      return rows.map(messageRow).reverse();
+    },
+  };
+}
+
+function memoryRow(row: Tables['memories']): MemoryRow {
+  return {
+    id: row.id,
+    name: row.name ?? undefined,
+    applicationType: row.application_type ?? undefined,
+    additionalInfo: row.additional_info ?? undefined,
+    owner: row.owner ?? undefined,
+    createTime: row.create_time,
+    updatedTime: row.updated_time,
+  };
+}
+
+function messageRow(row: Tables['messages']): MessageRow {
+  return {
+    id: row.id,
+    memoryId: row.memory_id,
+    seq: row.seq,
+    ...(row.input !== null && { input: row.input }),
+    ...(row.prompt_template !== null && { promptTemplate: row.prompt_template }),
+    ...(row.response !== null && { response: row.response }),
+    ...(row.origin !== null && { origin: row.origin }),
+    ...(row.additional_info !== null && { additionalInfo: row.additional_info }),
+    ...(row.parent_message_id !== null && { parentMessageId: row.parent_message_id }),
+    ...(row.trace_number !== null && { traceNumber: row.trace_number }),
+    createTime: row.create_time,
+    updatedTime: row.updated_time ?? undefined,
+  };
 }

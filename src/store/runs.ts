@@ -1,4 +1,7 @@
 import type { JsonObject } from '../json.ts';
+import type { Database } from './database.ts';
+import { prepare } from './prepared.ts';
+import type { Tables } from './tables.ts';
 
 export type RunState = 'running' | 'completed' | 'failed';
 
@@ -40,4 +43,103 @@ export interface RunStore {
   steps(runId: string): Promise<RunStepRow[]>;
   setState(runId: string, state: RunState): Promise<void>;
   ofAgent(agentId: string, limit: number): Promise<RunRow[]>;
+}
+
+/** The rows of the run journal; what a step means is the business of `runs`. */
+export function createRunStore(database: Database, { now = Date.now }: { now?: () => number } = {}): RunStore {
+  const { kysely } = database;
+  const insertStep = prepare((p: { runId: string; seq: number; kind: string; body: string; time: number }) =>
+    kysely
+      .insertInto('run_steps')
+      .values({ run_id: p.runId, seq: p.seq, kind: p.kind, body: p.body, create_time: p.time }),
+  );
+  const touch = prepare((p: { runId: string; time: number }) =>
+    kysely.updateTable('runs').set({ last_update_time: p.time }).where('id', '=', p.runId),
+  );
+  const setState = prepare((p: { runId: string; state: string; time: number }) =>
+    kysely.updateTable('runs').set({ state: p.state, last_update_time: p.time }).where('id', '=', p.runId),
+  );
+
+  return {
+    async insert(run) {
+      const time = now();
+      await database.write((transaction) =>
+        transaction
+          .insertInto('runs')
+          .values({
+            id: run.id,
+            agent_id: run.agentId,
+            memory_id: run.memoryId ?? null,
+            message_id: run.messageId ?? null,
+            principal: run.principal,
+            state: 'running',
+            request: JSON.stringify(run.request),
+            create_time: time,
+            last_update_time: time,
+          })
+          .execute(),
+      );
+    },
+
+    async get(id) {
+      const row = await kysely.selectFrom('runs').selectAll().where('id', '=', id).executeTakeFirst();
+      return row && fromRow(row);
+    },
+
+    append(runId, { seq, kind, body }, { durable }) {
+      return database.write(
+        async (transaction) => {
+          const time = now();
+          await insertStep(transaction, { runId, seq, kind, body: JSON.stringify(body), time });
+          await touch(transaction, { runId, time });
+        },
+        { durable },
+      );
+    },
+
+    async steps(runId) {
+      const rows = await kysely
+        .selectFrom('run_steps')
+        .select(['seq', 'kind', 'body', 'create_time'])
+        .where('run_id', '=', runId)
+        .orderBy('seq')
+        .execute();
+      return rows.map((row) => ({
+        seq: row.seq,
+        kind: row.kind,
+        body: JSON.parse(row.body) as JsonObject,
+        createTime: row.create_time,
+      }));
+    },
+
+    async setState(runId, state) {
+      await database.write((transaction) => setState(transaction, { runId, state, time: now() }));
+    },
+
+    async ofAgent(agentId, limit) {
+      const rows = await kysely
+        .selectFrom('runs')
+        .selectAll()
+        .where('agent_id', '=', agentId)
+        .orderBy('create_time', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit)
+        .execute();
+      return rows.map(fromRow);
+    },
+  };
+}
+
+function fromRow(row: Tables['runs']): RunRow {
+  return {
+    id: row.id,
+    agentId: row.agent_id,
+    memoryId: row.memory_id ?? undefined,
+    messageId: row.message_id ?? undefined,
+    principal: row.principal,
+    state: row.state as RunState,
+    request: JSON.parse(row.request) as JsonObject,
+    createTime: row.create_time,
+    lastUpdateTime: row.last_update_time,
+  };
 }

@@ -1,31 +1,36 @@
 /** Row types, one interface per table; times are epoch milliseconds, documents are JSON text. See migrations/. */
-export interface DocumentsTable {
+interface SequencesTable {
+  name: string;
+  value: number;
+}
+interface DocumentsTable {
   kind: string;
   id: string;
   name: string | null;
   body: string;
   version: number;
   seq_no: number;
+  created_seq: number;
   created_time: number;
   last_updated_time: number;
 }
-export interface DocumentReferencesTable {
+interface DocumentReferencesTable {
   kind: string;
   id: string;
   target_kind: string;
   target_id: string;
 }
-export interface CredentialsTable {
+interface CredentialsTable {
   owner: string;
   sealed: string;
   last_updated_time: number;
 }
-export interface MasterKeysTable {
+interface MasterKeysTable {
   key_id: string;
   probe: string;
   created_time: number;
 }
-export interface MemoriesTable {
+interface MemoriesTable {
   id: string;
   name: string | null;
   application_type: string | null;
@@ -36,7 +41,7 @@ export interface MemoriesTable {
   create_time: number;
   updated_time: number;
 }
-export interface MessagesTable {
+interface MessagesTable {
   id: string;
   memory_id: string;
   seq: number;
@@ -51,7 +56,7 @@ export interface MessagesTable {
   create_time: number;
   updated_time: number | null;
 }
-export interface TasksTable {
+interface TasksTable {
   id: string;
   task_type: string;
   state: string;
@@ -65,7 +70,7 @@ export interface TasksTable {
   create_time: number;
   last_update_time: number;
 }
-export interface RunsTable {
+interface RunsTable {
   id: string;
   agent_id: string;
   memory_id: string | null;
@@ -76,20 +81,20 @@ export interface RunsTable {
   create_time: number;
   last_update_time: number;
 }
-export interface RunStepsTable {
+interface RunStepsTable {
   run_id: string;
   seq: number;
   kind: string;
   body: string;
   create_time: number;
 }
-export interface SettingsTable {
+interface SettingsTable {
   scope: string;
   name: string;
   value: string;
   last_updated_time: number;
 }
-export interface McpToolsTable {
+interface McpToolsTable {
   connector_id: string;
   name: string;
   definition: string;
@@ -99,20 +104,20 @@ export interface McpToolsTable {
   first_seen_time: number;
   last_seen_time: number;
 }
-export interface OfferedNamesTable {
+interface OfferedNamesTable {
   agent_id: string;
   offered_as: string;
   connector_id: string;
   tool: string;
   create_time: number;
 }
-export interface ConnectionStatesTable {
+interface ConnectionStatesTable {
   connector_id: string;
   status: string;
   body: string;
   since: number;
 }
-export interface ConnectionTransitionsTable {
+interface ConnectionTransitionsTable {
   id: string;
   connector_id: string;
   from_status: string;
@@ -122,7 +127,7 @@ export interface ConnectionTransitionsTable {
   message: string | null;
   time: number;
 }
-export interface AuditTable {
+interface AuditTable {
   id: string;
   time: number;
   principal: string;
@@ -138,6 +143,7 @@ export interface AuditTable {
 }
 
 export interface Tables {
+  sequences: SequencesTable;
   documents: DocumentsTable;
   document_references: DocumentReferencesTable;
   credentials: CredentialsTable;
