@@ -50,6 +50,13 @@ export const INVALID_ARGUMENT = define('TENON_INVALID_ARGUMENT', 'IllegalArgumen
 export const PARSE_FAILED = define('TENON_PARSE_FAILED', 'OpenSearchParseException', 400, '%s');
 /** 400: well-formed JSON whose shape is not the expected one (an array in place of an object). */
 export const WRONG_SHAPE = define('TENON_WRONG_SHAPE', 'ParsingException', 400, '%s');
+/** 400: well-formed but not acceptable as a whole; `%s` is the numbered list of the contract, `1: ...;2: ...;`. */
+export const VALIDATION_FAILED = define(
+  'TENON_VALIDATION_FAILED',
+  'ActionRequestValidationException',
+  400,
+  'Validation Failed: %s',
+);
 /** 400: the body is not JSON. */
 export const BROKEN_JSON = define('TENON_BROKEN_JSON', 'JsonParseException', 400, '%s');
 /** 500: an empty body on the routes whose documented answer is an I/O exception. */
@@ -73,6 +80,8 @@ export const CONFLICT = define('TENON_CONFLICT', 'OpenSearchStatusException', 40
 export const NOT_FOUND = define('TENON_NOT_FOUND', 'OpenSearchStatusException', 404, '%s');
 /** 404 of the legacy memory routes. */
 export const RESOURCE_NOT_FOUND = define('TENON_RESOURCE_NOT_FOUND', 'ResourceNotFoundException', 404, '%s');
+/** 404 of the legacy memory routes while nothing was ever stored. */
+export const INDEX_NOT_FOUND = define('TENON_INDEX_NOT_FOUND', 'IndexNotFoundException', 404, 'no such index [%s]');
 /** 429: too many requests or calls in flight. */
 export const THROTTLED = define('TENON_THROTTLED', 'OpenSearchRejectedExecutionException', 429, '%s');
 /** 503: the store could not take the write in time; nothing was stored, the caller may try again. */
@@ -107,6 +116,13 @@ export const AGENT_NOT_FOUND = define(
   'Failed to find agent with the provided agent id: %s',
 );
 export const TASK_NOT_FOUND = define('TENON_TASK_NOT_FOUND', 'OpenSearchStatusException', 404, 'Failed to find task');
+/** 500, as the API documents it: a running task is not deleted. */
+export const TASK_RUNNING = define(
+  'TENON_TASK_RUNNING',
+  'OpenSearchException',
+  500,
+  'Task cannot be deleted in running state. Try after some time.',
+);
 
 // Start-up: the process refuses to start with this one line -----------------------------------------------------------
 /** The configuration, the key or the database does not allow a start. The message is the whole explanation. */
