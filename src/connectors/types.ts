@@ -90,8 +90,15 @@ export interface Connectors {
   load(id: string): Promise<Connector>;
   /** `undefined` where `load` throws. */
   find(id: string): Promise<Connector | undefined>;
-  /** Checks an inline connector (of a model registration) and returns its document and sealed credential. */
-  prepareInline(owner: string, body: JsonObject): Promise<{ document: JsonObject; sealed: string | undefined }>;
+  /**
+   * Checks an inline connector (of a model registration) and returns its document and sealed credential. With the
+   * document that is stored now, `body` is an update of it; `sealed: undefined` then keeps the stored credential.
+   */
+  prepareInline(
+    owner: string,
+    body: JsonObject,
+    current?: JsonObject,
+  ): Promise<{ document: JsonObject; sealed: string | undefined }>;
   /** The connector stored inside a document of another noun. */
   inline(owner: string, document: JsonObject, revision: number): Connector;
   mcpEndpoint(connector: Connector): Promise<McpEndpoint>;

@@ -7,8 +7,8 @@ export interface Settings {
   flag(name: string): boolean;
   /** A list setting; `undefined` when it is not set at all, which differs from `[]`. */
   list(name: string): readonly string[] | undefined;
-  /** Applies `PUT /_cluster/settings` (flat or nested, `null` resets) and returns its answer. */
-  update(body: JsonObject): Promise<JsonObject>;
+  /** Applies `PUT /_cluster/settings` (flat or nested, `null` resets) and returns its answer, nested unless `flat`. */
+  update(body: JsonObject, options?: { flat?: boolean }): Promise<JsonObject>;
   /** `GET /_cluster/settings`. */
   describe(options: { includeDefaults: boolean; flat: boolean }): JsonObject;
   /** Called after each change with the names that changed. */

@@ -1,0 +1,212 @@
+import { CONFLICT, CONNECTOR_NOT_FOUND, ID_TAKEN, INVALID_ARGUMENT } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import { chosenId } from '../ids.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
+import type { Outbound } from '../outbound/types.ts';
+import type { Vault } from '../secrets/types.ts';
+import type { Settings } from '../settings/types.ts';
+import { UniqueViolation } from '../store/database.ts';
+import type { Documents, StoredDocument } from '../store/documents.ts';
+import type { Audit } from '../telemetry/audit.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Redactor } from '../telemetry/redactor.ts';
+import { checkBlueprint, connectorOf, originsOf, shownDocument } from './blueprint.ts';
+import { createCredentials } from './credentials.ts';
+import { endpointPolicy } from './endpoint-policy.ts';
+import { createExecutor } from './executor.ts';
+import { ignoredHeaders } from './headers.ts';
+import type { Connector, Connectors } from './types.ts';
+import { checkAccessControl, type Draft, readCreate, readUpdate } from './validation.ts';
+
+const REMOTE_INFERENCE = 'plugins.ml_commons.remote_inference.enabled';
+const ACCESS_CONTROL = 'plugins.ml_commons.connector_access_control_enabled';
+const DRY_RUN_ID = 'dryRunConnector';
+const DEPLOYED = ['DEPLOYED', 'PARTIALLY_DEPLOYED', 'DEPLOYING'];
+const UPDATE_ATTEMPTS = 5;
+/** Of the connector inside another document, whose revision is not told: no stored one equals it. */
+const UNKNOWN_REVISION = 0;
+
+export interface ConnectorsDeps {
+  readonly documents: Documents;
+  readonly vault: Vault;
+  readonly settings: Settings;
+  readonly outbound: Outbound;
+  readonly redactor: Redactor;
+  readonly audit: Audit;
+  /** Loopback addresses are allowed. */
+  readonly openMode: boolean;
+  readonly log: Logger;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Connectors: stored blueprints of requests, their credentials sealed to id and origin, and their execution. */
+export function createConnectors(deps: ConnectorsDeps): Connectors {
+  const { documents, settings, outbound, audit, log, now = Date.now } = deps;
+  const credentials = createCredentials(deps);
+  const policy = () => endpointPolicy(settings, { openMode: deps.openMode });
+  const executor = createExecutor({ credentials, outbound, policy, log, now });
+  const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
+
+  function taintGiven({ credential }: JsonObject): void {
+    if (!isJsonObject(credential)) return;
+    const scalars = Object.entries(credential).filter(([, value]) => typeof value !== 'object');
+    credentials.taint(Object.fromEntries(scalars.map(([key, value]) => [key, String(value)])));
+  }
+
+  function readNew(body: JsonObject): Draft {
+    taintGiven(body);
+    if (!settings.flag(REMOTE_INFERENCE)) {
+      throw new INVALID_ARGUMENT(
+        'Remote Inference is currently disabled. To enable it, update the setting "plugins.ml_commons.remote_inference_enabled" to true.',
+      );
+    }
+    const draft = readCreate(body);
+    checkBlueprint(draft.document, draft.credential ?? {}, policy());
+    checkAccessControl(body, settings.flag(ACCESS_CONTROL));
+    return draft;
+  }
+
+  function sealedOf(connector: Connector, { credential }: Draft): { sealed?: string } {
+    return credential === undefined ? {} : { sealed: credentials.seal(connector, credential) };
+  }
+
+  async function stored(id: string): Promise<StoredDocument> {
+    const document = await documents.get('connector', id);
+    if (document === undefined) throw new CONNECTOR_NOT_FOUND(id);
+    return document;
+  }
+
+  async function announce(id: string, change: 'updated' | 'deleted'): Promise<void> {
+    const outcomes = await Promise.allSettled(listeners.map(async (listener) => listener(id, change)));
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected')
+        log.error({ err: outcome.reason, connectorId: id }, `after a connector was ${change}`);
+    }
+  }
+
+  function warnOfIgnoredHeaders({ id, name, headers, actions }: Connector): void {
+    const ignored =
+      actions?.flatMap((action) => ignoredHeaders(action.headers ?? {}, 'http')) ??
+      ignoredHeaders(headers ?? {}, 'mcp');
+    if (ignored.length === 0) return;
+    log.warn({ connectorId: id, ignored }, `connector ${name}: headers that the transport sets itself are not sent`);
+  }
+
+  /** What an update makes of a stored connector; `sealed` only when it gives a credential. */
+  async function changed(before: Connector, document: JsonObject, body: JsonObject) {
+    taintGiven(body);
+    const draft = readUpdate(document, body);
+    const after = connectorOf(before.id, draft.document, before.revision);
+    const kept = draft.credential === undefined ? await credentials.open(before) : {};
+    checkBlueprint(draft.document, draft.credential ?? kept, policy());
+    checkAccessControl(body, settings.flag(ACCESS_CONTROL));
+    const [from, to] = [originsOf(before).join(', '), originsOf(after).join(', ')];
+    if (from !== to && Object.keys(kept).length > 0) {
+      throw new INVALID_ARGUMENT(
+        `This update moves the connector from ${from} to ${to} without giving credential. A credential never follows an address: give credential in the same update.`,
+      );
+    }
+    return { name: after.name, document: draft.document, ...sealedOf(after, draft) };
+  }
+
+  async function refuseDeployed(id: string): Promise<void> {
+    const ids = await documents.referencing('model', { kind: 'connector', id });
+    const models = await Promise.all(ids.map((model) => documents.get('model', model)));
+    const deployed = models.flatMap((model) =>
+      model !== undefined && DEPLOYED.includes(String(model.body.model_state)) ? [model.id] : [],
+    );
+    if (deployed.length === 0) return;
+    throw new INVALID_ARGUMENT(
+      `${deployed.length} models are still using this connector, please undeploy the models first: [${deployed.join(', ')}]`,
+    );
+  }
+
+  async function record(principal: Principal, action: string, connectorId: string): Promise<void> {
+    await audit.record({ principal: principal.id, action, outcome: 'ok', connectorId });
+  }
+
+  async function create(principal: Principal, body: JsonObject): Promise<{ connector_id: string }> {
+    const draft = readNew(body);
+    const id = chosenId('connector', body.connector_id);
+    if ((await documents.get('connector', id)) !== undefined) throw new ID_TAKEN('connector', id);
+    if (body.dry_run === true || body.dry_run === 'true') return { connector_id: DRY_RUN_ID };
+    const connector = connectorOf(id, draft.document, 1);
+    try {
+      await documents.insert('connector', id, {
+        name: connector.name,
+        body: draft.document,
+        ...sealedOf(connector, draft),
+      });
+    } catch (error) {
+      if (error instanceof UniqueViolation) throw new ID_TAKEN('connector', id);
+      throw error;
+    }
+    warnOfIgnoredHeaders(connector);
+    await record(principal, 'connector.create', id);
+    return { connector_id: id };
+  }
+
+  return {
+    ...executor,
+    create,
+    get: async (_principal, id) => {
+      const { body, createdTime, lastUpdatedTime } = await stored(id);
+      return { ...shownDocument(body), created_time: createdTime, last_updated_time: lastUpdatedTime };
+    },
+    update: async (principal, id, body) => {
+      for (let attempt = 0; attempt < UPDATE_ATTEMPTS; attempt += 1) {
+        const current = await stored(id);
+        const before = connectorOf(id, current.body, current.version);
+        const { document, ...content } = await changed(before, current.body, body);
+        await refuseDeployed(id);
+        let isCurrent = true;
+        const outcome = await documents.update('connector', id, ({ version }) => {
+          isCurrent = version === current.version;
+          return isCurrent ? { ...content, body: document } : undefined;
+        });
+        if (outcome.result === 'not_found') throw new CONNECTOR_NOT_FOUND(id);
+        if (!isCurrent) continue;
+        warnOfIgnoredHeaders(connectorOf(id, document, outcome.version));
+        await announce(id, 'updated');
+        await record(principal, 'connector.update', id);
+        return outcome;
+      }
+      throw new CONFLICT(`Connector ${id} is being changed by others. Send the update again.`);
+    },
+    delete: async (principal, id) => {
+      const models = await documents.referencing('model', { kind: 'connector', id });
+      if (models.length > 0) {
+        throw new CONFLICT(
+          `${models.length} models are still using this connector, please delete or update the models first: [${models.join(', ')}]`,
+        );
+      }
+      const outcome = await documents.delete('connector', id);
+      if (outcome.result === 'not_found') return outcome;
+      await announce(id, 'deleted');
+      await record(principal, 'connector.delete', id);
+      return outcome;
+    },
+    load: async (id) => {
+      const { body, version } = await stored(id);
+      return connectorOf(id, body, version);
+    },
+    find: async (id) => {
+      const document = await documents.get('connector', id);
+      return document && connectorOf(id, document.body, document.version);
+    },
+    prepareInline: async (owner, body, current) => {
+      if (current !== undefined) {
+        const { document, sealed } = await changed(connectorOf(owner, current, UNKNOWN_REVISION), current, body);
+        return { document, sealed };
+      }
+      const draft = readNew(body);
+      const { sealed } = sealedOf(connectorOf(owner, draft.document, 1), draft);
+      return { document: draft.document, sealed };
+    },
+    inline: (owner, document, revision) => connectorOf(owner, document, revision),
+    onChange: (listener) => {
+      listeners.push(listener);
+    },
+  };
+}
