@@ -66,14 +66,24 @@ export interface ModelRequest {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
+/** Parameters of a template that a codec fills; a template may have a place for any of them. */
+export type TemplateParameter =
+  | 'messages'
+  | 'prompt'
+  | 'question'
+  | 'system_prompt'
+  | '_chat_history'
+  | '_interactions'
+  | 'tool_configs';
+
 /** What a codec makes of a request: fragments for templates that have placeholders, members for those that have none. */
 export interface EncodedRequest {
   /** `_chat_history`, `_interactions`, `tool_configs`: inserted verbatim. */
   readonly fragments: Readonly<Record<string, string>>;
   /** Ordinary parameters such as `prompt` and `system_prompt`: inserted with escaping. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Puts messages and tools into a rendered body whose template has no placeholder for them. */
-  readonly merge: (body: JsonObject) => JsonObject;
+  /** Puts into a rendered body what its template has no placeholder for; `placed` names the placeholders it has. */
+  readonly merge: (body: JsonObject, placed: ReadonlySet<TemplateParameter>) => JsonObject;
 }
 
 export interface ModelClient {

@@ -1,0 +1,43 @@
+import { shownDocument } from '../connectors/blueprint.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
+import type { DocumentContent, Reference, StoredDocument } from '../store/documents.ts';
+
+/** This process as the API names it where ML Commons names the nodes of a cluster. */
+export const NODE_ID = 'tenon';
+
+/** The document of `GET /models/{id}`: what is stored, its times, and where it is deployed. */
+export function shownModel({ body, createdTime, lastUpdatedTime }: StoredDocument): JsonObject {
+  const deployment: JsonObject = isDeployed(body)
+    ? {
+        auto_redeploy_retry_times: 0,
+        planning_worker_node_count: 1,
+        current_worker_node_count: 1,
+        planning_worker_nodes: [NODE_ID],
+        deploy_to_all_nodes: true,
+      }
+    : {};
+  return {
+    ...body,
+    ...(isJsonObject(body.connector) ? { connector: shownDocument(body.connector) } : {}),
+    created_time: createdTime,
+    last_updated_time: lastUpdatedTime,
+    ...deployment,
+    is_hidden: false,
+  };
+}
+
+export function isDeployed(body: JsonObject): boolean {
+  return body.model_state === 'DEPLOYED';
+}
+
+/** A model's row: the group and, unless it is inline, the connector it points at keep their own from being deleted. */
+export function modelContent(body: JsonObject, sealed?: string | null): DocumentContent {
+  const references: Reference[] = [{ kind: 'model_group', id: String(body.model_group_id) }];
+  if (typeof body.connector_id === 'string') references.push({ kind: 'connector', id: body.connector_id });
+  return { name: String(body.name), body, references, ...(sealed === undefined ? {} : { sealed }) };
+}
+
+/** Owner of the credential of a model's inline connector. */
+export function inlineOwner(modelId: string): string {
+  return `model/${modelId}`;
+}

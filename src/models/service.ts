@@ -1,0 +1,183 @@
+import type { Connectors } from '../connectors/types.ts';
+import { CONFLICT, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
+import type { ModelSource } from '../llm/client.ts';
+import type { Settings } from '../settings/types.ts';
+import type { Documents, WriteOutcome } from '../store/documents.ts';
+import type { Audit } from '../telemetry/audit.ts';
+import type { Redactor } from '../telemetry/redactor.ts';
+import { createDeployment } from './deployment.ts';
+import { isDeployed, modelContent, NODE_ID, shownModel } from './document.ts';
+import { modelSettings, optionalText } from './fields.ts';
+import type { GroupVersions } from './groups.ts';
+import { createPredict } from './predict.ts';
+import { type ConnectorPart, connectorPart, createRegistration } from './registration.ts';
+
+/** Where finished registrations and deployments are recorded: the tasks room. */
+interface TaskRecords {
+  create(task: {
+    type: 'REGISTER_MODEL' | 'DEPLOY_MODEL';
+    state: 'COMPLETED';
+    functionName: string;
+    modelId: string;
+    workerNodes: readonly string[];
+  }): Promise<string>;
+}
+
+export interface ModelsDeps {
+  readonly documents: Documents;
+  readonly connectors: Pick<Connectors, 'load' | 'inline' | 'prepareInline' | 'execute'>;
+  readonly groups: GroupVersions;
+  readonly tasks: TaskRecords;
+  readonly settings: Settings;
+  readonly audit: Audit;
+  readonly redactor: Redactor;
+  readonly now: () => number;
+}
+
+export interface Models extends ModelSource {
+  /** `deploy`: the query parameter, deploys in the same write. */
+  register(
+    principal: Principal,
+    body: JsonObject,
+    options?: { deploy?: boolean },
+  ): Promise<{ task_id: string; status: 'CREATED'; model_id: string }>;
+  /** The document of `GET /models/{id}`. @throws MODEL_NOT_FOUND */
+  get(principal: Principal, id: string): Promise<JsonObject>;
+  update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
+  /** @throws NOT_FOUND, INVALID_ARGUMENT while deployed, CONFLICT while agents use it and `safe_delete_model` is on */
+  delete(principal: Principal, id: string): Promise<WriteOutcome>;
+  deploy(
+    principal: Principal,
+    id: string,
+    body?: JsonObject,
+  ): Promise<{ task_id: string; task_type: 'DEPLOY_MODEL'; status: 'COMPLETED' }>;
+  /** What happened to each id, under the name of this node. */
+  undeploy(principal: Principal, ids: readonly string[]): Promise<JsonObject>;
+  /** @throws MODEL_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, UpstreamError */
+  predict(principal: Principal, id: string, body: JsonObject, signal?: AbortSignal): Promise<JsonObject>;
+}
+
+/** Remote models: a connector with a name and a state. */
+export function createModels(deps: ModelsDeps): Models {
+  const { documents, connectors, groups, tasks, settings, audit } = deps;
+  const deployment = createDeployment(deps);
+  const registration = createRegistration(deps);
+  const predict = createPredict(deps);
+
+  function recordTask(type: 'REGISTER_MODEL' | 'DEPLOY_MODEL', modelId: string): Promise<string> {
+    return tasks.create({ type, state: 'COMPLETED', functionName: 'REMOTE', modelId, workerNodes: [NODE_ID] });
+  }
+
+  function changed(principal: Principal, verb: string, id: string, outcome = 'ok'): Promise<void> {
+    return audit.record({ principal: principal.id, action: `model.${verb}`, outcome, detail: id });
+  }
+
+  async function changedConnector(id: string, body: JsonObject, current: JsonObject): Promise<ConnectorPart> {
+    const { connector_id: connectorId, connector } = body;
+    if ((connectorId ?? connector ?? null) === null) return { members: {} };
+    return connectorPart(connectors, id, body, isJsonObject(current.connector) ? current.connector : undefined);
+  }
+
+  return {
+    open: deployment.open,
+
+    async register(principal, body, options = {}) {
+      const id = await registration(principal, body, options.deploy === true);
+      const taskId = await recordTask('REGISTER_MODEL', id);
+      await changed(principal, 'register', id);
+      return { task_id: taskId, status: 'CREATED', model_id: id };
+    },
+
+    async get(_principal, id) {
+      return shownModel(await deployment.load(id));
+    },
+
+    async update(principal, id, body) {
+      const stored = await documents.get('model', id);
+      if (stored === undefined) throw updatedNotFound(id);
+      const name = optionalText(body, 'name');
+      if (name?.trim() === '') throw new INVALID_ARGUMENT('model name is null');
+      const groupId = optionalText(body, 'model_group_id');
+      if (groupId !== undefined) await groups.require(groupId);
+      const { members, sealed } = await changedConnector(id, body, stored.body);
+      const changes = {
+        ...modelSettings(body),
+        ...(name === undefined ? {} : { name }),
+        ...(groupId === undefined ? {} : { model_group_id: groupId }),
+      };
+      const outcome = await documents.update('model', id, (current) => {
+        const { connector, connector_id, ...rest } = current.body;
+        const moves = Object.keys(members).length > 0;
+        if (moves && current.version !== stored.version) throw changedByOthers(id);
+        const kept: JsonObject = moves ? members : pick({ connector, connector_id });
+        return modelContent({ ...rest, ...changes, ...kept }, 'connector_id' in members ? null : sealed);
+      });
+      if (outcome.result === 'not_found') throw updatedNotFound(id);
+      await changed(principal, 'update', id);
+      return outcome;
+    },
+
+    async delete(principal, id) {
+      const stored = await documents.get('model', id);
+      if (stored === undefined) throw new NOT_FOUND('Failed to find model');
+      if (isDeployed(stored.body)) {
+        throw new INVALID_ARGUMENT(
+          'Model cannot be deleted in deploying or deployed state. Try undeploy model first then delete',
+        );
+      }
+      if (settings.text('plugins.ml_commons.safe_delete_model') === 'true') {
+        const agents = await documents.referencing('agent', { kind: 'model', id });
+        if (agents.length > 0) throw stillUsed(agents);
+      }
+      const outcome = await documents.delete('model', id);
+      await changed(principal, 'delete', id, outcome.result);
+      return outcome;
+    },
+
+    async deploy(principal, id, body = {}) {
+      if (body.node_ids !== undefined && body.node_ids !== null) {
+        throw new INVALID_ARGUMENT("Don't allow custom deployment plan");
+      }
+      await deployment.deploy(id);
+      const taskId = await recordTask('DEPLOY_MODEL', id);
+      await changed(principal, 'deploy', id);
+      return { task_id: taskId, task_type: 'DEPLOY_MODEL', status: 'COMPLETED' };
+    },
+
+    async undeploy(principal, ids) {
+      if (ids.length === 0) throw new INVALID_ARGUMENT('Must set specific model ids to undeploy');
+      const stats: JsonObject = {};
+      for (const id of new Set(ids)) {
+        stats[id] = await deployment.undeploy(id);
+        await changed(principal, 'undeploy', id, stats[id]);
+      }
+      return { [NODE_ID]: { stats } };
+    },
+
+    async predict(_principal, id, body, signal) {
+      return predict(await deployment.open(id), body, signal);
+    },
+  };
+}
+
+function pick(members: Readonly<Record<string, JsonObject[string] | undefined>>): JsonObject {
+  const present: JsonObject = {};
+  for (const [name, value] of Object.entries(members)) if (value !== undefined) present[name] = value;
+  return present;
+}
+
+function updatedNotFound(id: string): Error {
+  return new NOT_FOUND(`Failed to find model to update with the provided model id: ${id}`);
+}
+
+function changedByOthers(id: string): Error {
+  return new CONFLICT(`Model ${id} is being changed by others. Send the update again.`);
+}
+
+function stillUsed(agents: readonly string[]): Error {
+  return new CONFLICT(
+    `${agents.length} agents are still using this model, please delete or update the agents first, all visible agents are: [${agents.join(', ')}]`,
+  );
+}

@@ -1,0 +1,90 @@
+import { TASK_NOT_FOUND, TASK_RUNNING } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import { newId } from '../ids.ts';
+import type { JsonObject } from '../json.ts';
+import type { WriteOutcome } from '../store/documents.ts';
+import type { TaskRow, TaskStore } from '../store/tasks.ts';
+
+type TaskType = 'REGISTER_MODEL' | 'DEPLOY_MODEL' | 'AGENT_EXECUTION';
+
+type TaskState =
+  | 'CREATED'
+  | 'RUNNING'
+  | 'COMPLETED'
+  | 'FAILED'
+  | 'CANCELLED'
+  | 'COMPLETED_WITH_ERROR'
+  | 'CANCELLING'
+  | 'EXPIRED'
+  | 'UNREACHABLE';
+
+/** What a task record shows beside its type, state and times. Absent members stay absent. */
+interface TaskFacts {
+  readonly functionName?: string;
+  readonly modelId?: string;
+  readonly workerNodes?: readonly string[];
+  readonly response?: JsonObject;
+  readonly error?: string;
+}
+
+interface NewTask extends TaskFacts {
+  readonly type: TaskType;
+  readonly state: TaskState;
+  /** Someone polls it; default false. */
+  readonly isAsync?: boolean;
+}
+
+export interface Tasks {
+  /** Records a task; answers its id. */
+  create(task: NewTask): Promise<string>;
+  /** Moves a task to a final state and adds what is known then. @throws TASK_NOT_FOUND */
+  complete(id: string, state: TaskState, facts?: TaskFacts): Promise<void>;
+  /** The document of `GET /tasks/{id}`. @throws TASK_NOT_FOUND */
+  get(principal: Principal, id: string): Promise<JsonObject>;
+  /** @throws TASK_NOT_FOUND, TASK_RUNNING */
+  delete(principal: Principal, id: string): Promise<WriteOutcome>;
+}
+
+export interface TasksDeps {
+  readonly store: TaskStore;
+}
+
+/** Records of what was asked to be done: one document per request, read by polling. */
+export function createTasks({ store }: TasksDeps): Tasks {
+  async function load(id: string): Promise<TaskRow> {
+    const row = await store.get(id);
+    if (row === undefined) throw new TASK_NOT_FOUND();
+    return row;
+  }
+
+  return {
+    async create({ type, state, isAsync, ...facts }) {
+      const body = { ...members(facts), is_async: isAsync ?? false };
+      const row = await store.insert({ id: newId(), taskType: type, state, body });
+      return row.id;
+    },
+    async complete(id, state, facts = {}) {
+      const row = await store.update(id, ({ body }) => ({ state, body: { ...body, ...members(facts) } }));
+      if (row === undefined) throw new TASK_NOT_FOUND();
+    },
+    async get(_principal, id) {
+      const { taskType, state, body, createTime, lastUpdateTime } = await load(id);
+      return { ...body, task_type: taskType, state, create_time: createTime, last_update_time: lastUpdateTime };
+    },
+    async delete(_principal, id) {
+      const { state } = await load(id);
+      if (state === 'RUNNING') throw new TASK_RUNNING();
+      return store.delete(id);
+    },
+  };
+}
+
+function members({ functionName, modelId, workerNodes, response, error }: TaskFacts): JsonObject {
+  return {
+    ...(modelId === undefined ? {} : { model_id: modelId }),
+    ...(functionName === undefined ? {} : { function_name: functionName }),
+    ...(workerNodes === undefined ? {} : { worker_node: [...workerNodes] }),
+    ...(response === undefined ? {} : { response }),
+    ...(error === undefined ? {} : { error }),
+  };
+}
