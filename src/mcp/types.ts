@@ -80,6 +80,10 @@ export interface McpSessions {
   /** @throws UpstreamError; `delivered: 'unknown'` when the tool may have run. A tool's own failure is a result. */
   call(connectorId: string, call: McpCall): Promise<McpCallResult>;
   report(connectorId: string, options?: { probe?: boolean; signal?: AbortSignal }): Promise<ConnectionReport>;
+  /** The connections that were ever used, by connector id, without asking any server. */
+  reports(): Promise<ConnectionReport[]>;
+  /** The server's own name of a tool named so, or offered so; lists the tools if need be. @throws UpstreamError */
+  toolNamed(connectorId: string, name: string, options?: { signal?: AbortSignal }): Promise<string | undefined>;
   /** Closes the session (DELETE to the server) so that the next use opens a new one. */
   reset(connectorId: string, cause: string): Promise<void>;
   /** Closes everything; in-flight calls end or are cut at `deadlineMs` from now. */

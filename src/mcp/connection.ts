@@ -1,0 +1,294 @@
+import type { Connector } from '../connectors/types.ts';
+import { UpstreamError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { retry } from '../outbound/resilience.ts';
+import type { McpToolStore } from '../store/mcp-tools.ts';
+import { type ConnectionHealth, createConnectionHealth } from './connection-health.ts';
+import { BROKEN, DOUBTFUL } from './failure-kinds.ts';
+import { createListCache } from './list-cache.ts';
+import { type OpeningDeps, openWithRetry, retryOptions } from './opening.ts';
+import type { ListAnswer, Session } from './session.ts';
+import { createSessionLifetimes, type OpenSession } from './session-lifetimes.ts';
+import { Superseded, singleFlight, whileNotAborted } from './shared-work.ts';
+import type { ConnectionStates } from './status.ts';
+import { readToolList } from './tool-list.ts';
+import type { ToolList } from './types.ts';
+
+export interface ConnectionDeps extends OpeningDeps {
+  readonly states: ConnectionStates;
+  readonly mcpTools: Pick<McpToolStore, 'replace'>;
+  readonly closing: AbortSignal;
+  readonly onOpened: () => void;
+}
+
+/** One MCP server: at most one session, opened by the first use and shared by all. */
+export interface Connection {
+  readonly health: Pick<ConnectionHealth, 'breaker' | 'failures'>;
+  current(): OpenSession | undefined;
+  /** The open session, opened if need be; `stale` sessions of an older revision are replaced. @throws UpstreamError */
+  ensure(connector: Connector, signal?: AbortSignal): Promise<OpenSession>;
+  /** The list while it is fresh, else read again. @throws UpstreamError */
+  tools(connector: Connector, signal?: AbortSignal): Promise<ToolList>;
+  /** Runs one call on the session and keeps it open until the call ends. */
+  use<T>(open: OpenSession, work: (session: Session) => Promise<T>): Promise<T>;
+  /** Takes in what a failed call says about the connection; settles before the call's own reply is given. */
+  note(open: OpenSession, error: UpstreamError): Promise<void>;
+  /** Reads the list again now. @throws UpstreamError */
+  relist(open: OpenSession): Promise<ToolList>;
+  /** A round trip now; opens the session when there is none. Failures end up in the status. */
+  probe(connector: Connector): Promise<void>;
+  /**
+   * Lets go of the session: closed at once, or when its last call ends. Late results of an opening are dropped. The next
+   * use opens a new session, and reads the list anew unless that is kept.
+   */
+  retire(cause: string, options?: { keepList: boolean }): Promise<void>;
+  /** Closes everything; calls that still run after `deadlineMs` are cut. */
+  shutDown(deadlineMs: number): Promise<void>;
+  lastUsed(): number;
+  lastHeard(): number;
+  lastProbe(): number;
+}
+
+const VERIFY_MS = 2000;
+
+/** Watches over the session with one server. Nothing is opened before the first use. */
+export function createConnection(connectorId: string, name: string, deps: ConnectionDeps): Connection {
+  const { states, log, now } = deps;
+  let destination = `connector "${name}"`;
+  const health = createConnectionHealth(connectorId, destination, deps);
+  let current: OpenSession | undefined;
+  const cache = createListCache(now);
+  const lifetimes = createSessionLifetimes();
+  let stopOpening: (() => void) | undefined;
+  let knownLegacy = false;
+  let generation = 0;
+  let cause = 'first use';
+  const times = { used: now(), heard: now(), probed: 0 };
+
+  async function ensure(connector: Connector, signal?: AbortSignal): Promise<OpenSession> {
+    for (;;) {
+      signal?.throwIfAborted();
+      times.used = now();
+      destination = `connector "${connector.name}"`;
+      if (current !== undefined && current.connector.revision < connector.revision) await retire('updated');
+      if (current !== undefined) return current;
+      try {
+        await whileNotAborted(openOnce(connector), signal);
+      } catch (error) {
+        if (!(error instanceof Superseded)) throw error;
+        deps.closing.throwIfAborted();
+      }
+    }
+  }
+
+  async function open(connector: Connector): Promise<OpenSession> {
+    await health.refuseWhileBroken();
+    cache.beginReading();
+    generation += 1;
+    const mine = generation;
+    const attempt = new AbortController();
+    stopOpening = () => attempt.abort(new Superseded());
+    await states.move(connectorId, 'connecting', cause);
+    let opened: Awaited<ReturnType<typeof openWithRetry>>;
+    try {
+      opened = await openWithRetry(connector, deps, {
+        signal: attempt.signal,
+        knownLegacy,
+        onHeard: () => {
+          times.heard = now();
+        },
+        onListChanged: markStale,
+      });
+    } catch (error) {
+      knownLegacy = false;
+      deps.closing.throwIfAborted();
+      if (mine !== generation) throw new Superseded();
+      cause = 'after a failure';
+      throw await health.openingFailed(error);
+    } finally {
+      if (mine === generation) stopOpening = undefined;
+    }
+    if (mine !== generation) {
+      await opened.session.close();
+      throw new Superseded();
+    }
+    health.opened();
+    const { session } = opened;
+    knownLegacy = !session.stateless;
+    const result = lifetimes.opened(session, connector);
+    current = result;
+    await adopt(result, opened.answer);
+    deps.onOpened();
+    const { tools, leftOut } = result.list;
+    log.info(
+      { connectorId, protocolVersion: session.protocolVersion, tools: tools.length, leftOut: leftOut.length },
+      `MCP connected to ${destination}: protocol ${session.protocolVersion}, ${tools.length} tools`,
+    );
+    return result;
+  }
+
+  async function adopt(open: OpenSession, answer: ListAnswer): Promise<ToolList> {
+    const read = readToolList(answer.entries, { statelessEra: open.session.stateless });
+    const list = { ...read, warnings: [...open.session.deviations(), ...answer.warnings, ...read.warnings] };
+    open.list = list;
+    cache.put(list, open.connector.revision, answer.ttlMs);
+    const rows = list.tools.map(({ hash, ...definition }) => ({
+      name: definition.name,
+      definition: definition as unknown as JsonObject,
+      hash,
+    }));
+    await deps.mcpTools.replace(connectorId, rows).catch((error: unknown) => {
+      log.error({ err: error, connectorId }, `MCP tools of ${destination} were not registered`);
+    });
+    if (current === open) {
+      await states.move(connectorId, 'connected', cause, {
+        lastSuccessTime: now(),
+        protocolVersion: open.session.protocolVersion,
+        warnings: list.warnings,
+        leftOut: list.leftOut,
+      });
+    }
+    return list;
+  }
+
+  async function tools(connector: Connector, signal?: AbortSignal): Promise<ToolList> {
+    const { status } = await states.get(connectorId);
+    const known = status === 'connected' || status === 'idle' ? cache.fresh(connector.revision) : undefined;
+    if (known !== undefined) {
+      times.used = now();
+      return known;
+    }
+    const open = await ensure(connector, signal);
+    return cache.fresh(connector.revision) ?? whileNotAborted(relistOnce(open), signal);
+  }
+
+  async function relist(open: OpenSession): Promise<ToolList> {
+    cache.beginReading();
+    const limitMs = open.connector.clientConfig.connection_timeout * 1000;
+    try {
+      const answer = await retry(() => open.session.list(limitMs, deps.closing), {
+        ...retryOptions(open.connector, deps.random),
+        signal: deps.closing,
+        onRetry: ({ attempt, error }) =>
+          log.warn({ connectorId, code: error.code, attempt }, `MCP retry of ${destination}: ${error.message}`),
+      });
+      return current === open ? await adopt(open, answer) : open.list;
+    } catch (error) {
+      cache.markStale();
+      if (!(error instanceof UpstreamError)) throw error;
+      await note(open, error);
+      if (error.code !== 'session_lost') throw error;
+      return (await ensure(open.connector)).list;
+    }
+  }
+
+  async function note(open: OpenSession, error: UpstreamError): Promise<void> {
+    if (current !== open) return;
+    if (error.code === 'session_lost') {
+      log.warn({ connectorId }, `MCP session lost: ${error.message}`);
+      letGo(open, { terminate: false });
+      cause = 'session_lost';
+      await states.move(connectorId, 'idle', 'session_lost');
+      return;
+    }
+    let reason = error;
+    if (DOUBTFUL.has(error.code)) {
+      const silence = await open.session.ping(VERIFY_MS).then(
+        () => undefined,
+        (failed: unknown) => failed,
+      );
+      if (silence === undefined || current !== open) return;
+      if (silence instanceof UpstreamError) reason = silence;
+      if (reason.code === 'session_lost') return note(open, reason);
+    } else if (error.code !== 'auth_required' && !BROKEN.has(error.code)) return;
+    letGo(open, { terminate: error.code === 'auth_required' });
+    cause = 'after a failure';
+    await health.fail('use', reason);
+  }
+
+  function letGo(open: OpenSession, how: { terminate: boolean }): void {
+    if (current === open) current = undefined;
+    void lifetimes.close(open, how);
+  }
+
+  function markStale(): void {
+    cache.markStale();
+    log.info({ connectorId }, `MCP tool list of ${destination} changed: it is read again before its next use`);
+  }
+
+  async function probe(connector: Connector): Promise<void> {
+    times.probed = now();
+    const open = current;
+    try {
+      if (open === undefined) {
+        await ensure(connector);
+        return;
+      }
+      await open.session.ping(connector.clientConfig.connection_timeout * 1000);
+      await states.amend(connectorId, { lastSuccessTime: now() });
+    } catch (error) {
+      if (open === undefined || !(error instanceof UpstreamError) || current !== open) return;
+      if (error.code !== 'session_lost') {
+        letGo(open, { terminate: false });
+        cause = 'after a failure';
+        await health.fail('probe', error);
+        return;
+      }
+      await note(open, error);
+      await ensure(connector).catch(() => undefined);
+    }
+  }
+
+  async function retire(why: string, options = { keepList: false }): Promise<void> {
+    generation += 1;
+    const mine = generation;
+    const open = current;
+    current = undefined;
+    cause = why;
+    health.reset();
+    stopOpening?.();
+    if (!options.keepList) cache.clear();
+    if (open !== undefined) log.info({ connectorId, cause: why }, `MCP connection to ${destination} closed: ${why}`);
+    const { status } = await states.get(connectorId);
+    if (status !== 'idle' && generation === mine) await states.move(connectorId, 'idle', why);
+    if (open === undefined) return;
+    const closed = lifetimes.close(open);
+    if (open.inFlight === 0) await closed;
+  }
+
+  async function shutDown(deadlineMs: number): Promise<void> {
+    generation += 1;
+    const wasOpen = current !== undefined;
+    current = undefined;
+    stopOpening?.();
+    await lifetimes.closeAll(deadlineMs);
+    const { status } = await states.get(connectorId);
+    if (status === 'connected' || status === 'connecting') await states.move(connectorId, 'idle', 'shutdown');
+    if (wasOpen) log.info({ connectorId, cause: 'shutdown' }, `MCP connection to ${destination} closed: shutdown`);
+  }
+
+  const openOnce = singleFlight(open);
+  const relistOnce = singleFlight(relist);
+
+  return {
+    health,
+    current: () => current,
+    ensure,
+    tools,
+    async use(open, work) {
+      try {
+        return await lifetimes.use(open, work);
+      } finally {
+        times.used = now();
+      }
+    },
+    note,
+    relist: (open) => relistOnce(open),
+    probe,
+    retire,
+    shutDown,
+    lastUsed: () => times.used,
+    lastHeard: () => times.heard,
+    lastProbe: () => times.probed,
+  };
+}

@@ -1,0 +1,119 @@
+import type { Connector, Connectors } from '../connectors/types.ts';
+import { UpstreamError } from '../errors.ts';
+import { retry } from '../outbound/resilience.ts';
+import type { Outbound } from '../outbound/types.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Redactor } from '../telemetry/redactor.ts';
+import { type VersionPlan, versionPlan } from './connect.ts';
+import { amended, seconds } from './failures.ts';
+import { type ListAnswer, openSession, type Session } from './session.ts';
+
+export interface OpeningDeps {
+  readonly connectors: Pick<Connectors, 'mcpEndpoint'>;
+  readonly outbound: Outbound;
+  readonly redactor: Pick<Redactor, 'clean'>;
+  readonly log: Logger;
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+export interface Opened {
+  readonly session: Session;
+  readonly answer: ListAnswer;
+}
+
+interface OpeningHooks {
+  readonly signal: AbortSignal;
+  readonly onHeard: () => void;
+  readonly onListChanged: () => void;
+  /** The era an earlier session of the same address was in: spoken again without asking. */
+  readonly knownLegacy: boolean;
+}
+
+/**
+ * Opens a session and reads its list, retried by the connector's `client_config`. A session that stands is kept while
+ * only its list fails; one that is lost meanwhile is replaced.
+ * @throws UpstreamError after the last try; errors of the connector itself (its address, its credential)
+ */
+export async function openWithRetry(connector: Connector, deps: OpeningDeps, hooks: OpeningHooks): Promise<Opened> {
+  const { clientConfig } = connector;
+  const destination = `connector "${connector.name}"`;
+  let session: Session | undefined;
+
+  async function listOf(open: Session, limitMs: number): Promise<ListAnswer> {
+    try {
+      return await open.list(limitMs, hooks.signal);
+    } catch (error) {
+      const lost = error instanceof UpstreamError && error.code === 'session_lost';
+      if (!(error instanceof UpstreamError) || error.code === 'rate_limited') throw error;
+      session = undefined;
+      void open.close({ terminate: !lost });
+      throw lost ? amended(error, { retryable: true }) : error;
+    }
+  }
+
+  try {
+    return await retry(
+      async (_attempt, remainingMs) => {
+        const limitMs = Math.max(1, Math.min(clientConfig.connection_timeout * 1000, remainingMs));
+        session ??= await open(connector, destination, planOf(connector, hooks.knownLegacy), limitMs, deps, hooks);
+        return { session, answer: await listOf(session, limitMs) };
+      },
+      {
+        ...retryOptions(connector, deps.random),
+        signal: hooks.signal,
+        onRetry: ({ attempt, delayMs, error }) =>
+          deps.log.warn(
+            { connectorId: connector.id, code: error.code, attempt, delayMs },
+            `MCP retry of ${destination} in ${seconds(delayMs)}: ${error.message}`,
+          ),
+      },
+    );
+  } catch (error) {
+    void session?.close();
+    throw error;
+  }
+}
+
+/** What `client_config` says about retries of connect and list. */
+export function retryOptions(connector: Connector, random: () => number): Omit<Parameters<typeof retry>[1], 'signal'> {
+  const { clientConfig } = connector;
+  return {
+    policy: clientConfig.retry_backoff_policy,
+    maxRetryTimes: clientConfig.max_retry_times,
+    backoffMillis: clientConfig.retry_backoff_millis,
+    totalMs: clientConfig.retry_timeout_seconds * 1000,
+    random,
+  };
+}
+
+function planOf(connector: Connector, knownLegacy: boolean): VersionPlan {
+  const plan = versionPlan(connector.clientConfig.protocol_version);
+  return plan.kind === 'auto' && knownLegacy ? { kind: 'legacy' } : plan;
+}
+
+async function open(
+  connector: Connector,
+  destination: string,
+  plan: VersionPlan,
+  limitMs: number,
+  deps: OpeningDeps,
+  hooks: OpeningHooks,
+): Promise<Session> {
+  const endpoint = await deps.connectors.mcpEndpoint(connector);
+  return openSession(
+    {
+      outbound: deps.outbound,
+      endpoint,
+      side: { destination, url: endpoint.url, clean: (text) => deps.redactor.clean(text) },
+      connectTimeoutMs: connector.clientConfig.connection_timeout * 1000,
+      limitMs,
+      skipTlsVerification: connector.clientConfig.skip_ssl_verification,
+      now: deps.now,
+      signal: hooks.signal,
+      onHeard: hooks.onHeard,
+      onListChanged: hooks.onListChanged,
+    },
+    plan,
+  );
+}

@@ -1,0 +1,55 @@
+import type { Connector } from '../connectors/types.ts';
+import type { McpToolRow } from '../store/mcp-tools.ts';
+import type { Connection } from './connection.ts';
+import type { ConnectionRecord } from './status.ts';
+import { offeredAlone } from './tool-names.ts';
+import type { ConnectionReport, ConnectionStatus } from './types.ts';
+
+/** Next steps by state; a sign-out would need tokens. */
+const ACTIONS: Readonly<Record<ConnectionStatus, readonly string[]>> = {
+  idle: ['reconnect', 'disable'],
+  connecting: ['disable'],
+  connected: ['disable'],
+  failed: ['reconnect', 'disable'],
+  auth_required: ['authenticate', 'disable'],
+  disabled: ['enable'],
+};
+
+/** What `GET /connectors/{id}/_status` shows, from the last known truth alone. */
+export function connectionReport(
+  connector: Pick<Connector, 'id' | 'name'>,
+  record: ConnectionRecord,
+  rows: readonly McpToolRow[],
+  connection: Connection | undefined,
+): ConnectionReport {
+  const present = rows.filter((row) => row.present);
+  const offered = offeredAlone(
+    connector.name,
+    present.map(({ name }) => name),
+  );
+  const state = record.status === 'connected' ? 'available' : 'known';
+  const tools = [...offered].map(([offeredAs, name]) => ({ name, offered_as: offeredAs, state }));
+  const leftOut = record.leftOut.map(({ name, reason }) => ({ name, offered_as: '', state: 'left_out', reason }));
+  const retryTime = connection?.health.breaker.retryAt();
+  return {
+    connector_id: connector.id,
+    name: connector.name,
+    origin: 'api',
+    transport: 'remote',
+    status: record.status,
+    since: record.since,
+    tool_count: present.length,
+    tools: [...tools, ...leftOut],
+    ...(record.protocolVersion !== undefined && { protocol_version: record.protocolVersion }),
+    ...(record.lastSuccessTime !== undefined && { last_success_time: record.lastSuccessTime }),
+    ...(record.error !== undefined && record.status !== 'connected' && { error: record.error }),
+    breaker: {
+      state: connection?.health.breaker.state() ?? 'closed',
+      failures: connection?.health.failures() ?? 0,
+      ...(retryTime !== undefined && { retry_time: retryTime }),
+    },
+    ...(record.warnings.length > 0 && { warnings: record.warnings }),
+    ...(record.leftOut.length > 0 && { left_out: record.leftOut }),
+    actions: ACTIONS[record.status],
+  };
+}

@@ -1,0 +1,201 @@
+import type { Connector, Connectors } from '../connectors/types.ts';
+import { isCatalogueError, MCP_DISABLED, UpstreamError } from '../errors.ts';
+import { type Bulkhead, createBulkhead } from '../outbound/resilience.ts';
+import type { Outbound } from '../outbound/types.ts';
+import type { AuditEntry } from '../schemas/audit.ts';
+import type { Settings } from '../settings/types.ts';
+import type { ConnectionStore } from '../store/connections.ts';
+import type { McpToolStore } from '../store/mcp-tools.ts';
+import type { Audit } from '../telemetry/audit.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Redactor } from '../telemetry/redactor.ts';
+import { type Connection, createConnection } from './connection.ts';
+import { connectionReport } from './report.ts';
+import { whileNotAborted } from './shared-work.ts';
+import { createConnectionStates } from './status.ts';
+import { argumentsHash, callArguments, callTool } from './tool-call.ts';
+import { toolNamed } from './tool-names.ts';
+import type { ConnectionReport, McpCall, McpCallResult, McpSessions, ToolList } from './types.ts';
+
+export interface McpSessionsDeps {
+  readonly connectors: Pick<Connectors, 'load' | 'find' | 'mcpEndpoint' | 'onChange'>;
+  readonly outbound: Outbound;
+  readonly connections: ConnectionStore;
+  readonly mcpTools: McpToolStore;
+  readonly settings: Pick<Settings, 'flag'>;
+  readonly audit: Audit;
+  readonly redactor: Pick<Redactor, 'clean'>;
+  readonly log: Logger;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  /** In [0, 1). */
+  readonly random?: () => number;
+  readonly limits?: Partial<PoolLimits>;
+}
+
+/** Times in milliseconds. */
+export interface PoolLimits {
+  /** An unused session is closed after this long. */
+  readonly idleMs: number;
+  /** A server that said nothing for this long is asked, and no more often than that. */
+  readonly probeMs: number;
+  /** How often both are looked at. */
+  readonly sweepMs: number;
+  /** Open sessions; beyond it the one unused the longest is closed. */
+  readonly maxSessions: number;
+}
+
+const LIMITS: PoolLimits = { idleMs: 900_000, probeMs: 60_000, sweepMs: 15_000, maxSessions: 256 };
+const ENABLED = 'plugins.ml_commons.mcp_connector_enabled';
+/** Calls that wait for one of `max_connection` to end. */
+const MAX_WAITING = 1000;
+
+/**
+ * The pool of sessions with MCP servers: opened by the first use, once per connector whatever the number of callers,
+ * shared, kept warm, closed when idle, when the connector changes and at shutdown.
+ */
+export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
+  const { connectors, connections, mcpTools, log, now = Date.now, random = Math.random } = deps;
+  const limits = { ...LIMITS, ...deps.limits };
+  const states = createConnectionStates({ connections, log, now });
+  const closing = new AbortController();
+  const pool = new Map<string, { connection: Connection; connector: Connector; bulkhead: Bulkhead }>();
+
+  function entryOf(connector: Connector): { connection: Connection; bulkhead: Bulkhead } {
+    closing.signal.throwIfAborted();
+    const known = pool.get(connector.id);
+    if (known !== undefined && known.connector.revision >= connector.revision) return known;
+    const { id, name, clientConfig } = connector;
+    const connection =
+      known?.connection ??
+      createConnection(id, name, { ...deps, states, now, random, closing: closing.signal, onOpened: () => evict(id) });
+    const bulkhead = createBulkhead(clientConfig.max_connection, MAX_WAITING, `connector "${name}"`);
+    const entry = { connection, connector, bulkhead };
+    pool.set(id, entry);
+    return entry;
+  }
+
+  function requireEnabled(): void {
+    if (!deps.settings.flag(ENABLED)) throw new MCP_DISABLED();
+  }
+
+  /** Closes the sessions unused the longest when there are too many. */
+  function evict(justOpened: string): void {
+    const open = [...pool.entries()].filter(([, { connection }]) => connection.current() !== undefined);
+    const spare = open
+      .filter(([id, { connection }]) => id !== justOpened && connection.current()?.inFlight === 0)
+      .sort(([, a], [, b]) => a.connection.lastUsed() - b.connection.lastUsed());
+    for (const [, { connection }] of spare.slice(0, Math.max(0, open.length - limits.maxSessions))) {
+      void connection.retire('too many open sessions', { keepList: true });
+    }
+  }
+
+  const sweep = setInterval(() => {
+    for (const { connection, connector } of pool.values()) {
+      const open = connection.current();
+      if (open === undefined) continue;
+      const time = now();
+      if (open.inFlight === 0 && time - connection.lastUsed() >= limits.idleMs) {
+        void connection.retire('idle', { keepList: true });
+      } else if (time - Math.max(connection.lastHeard(), connection.lastProbe()) >= limits.probeMs) {
+        void connection.probe(connector);
+      }
+    }
+  }, limits.sweepMs);
+  sweep.unref();
+
+  connectors.onChange(async (id, change) => {
+    const entry = pool.get(id);
+    if (change === 'deleted') pool.delete(id);
+    await entry?.connection.retire(change);
+    if (change === 'updated') return;
+    await states.forget(id);
+    await mcpTools.deleteOf(id);
+  });
+
+  async function call(connectorId: string, request: McpCall): Promise<McpCallResult> {
+    requireEnabled();
+    const values = callArguments(request);
+    const connector = await connectors.load(connectorId);
+    const { connection, bulkhead } = entryOf(connector);
+    const began = performance.now();
+    const entry = {
+      principal: request.principal.id,
+      action: 'tool_call',
+      ...(request.agentId !== undefined && { agentId: request.agentId }),
+      connectorId,
+      tool: request.tool,
+      argumentsHash: argumentsHash(values),
+    };
+    const record = (facts: Pick<AuditEntry, 'outcome' | 'bytes' | 'detail'>): Promise<void> =>
+      deps.audit.record({ ...entry, durationMs: Math.round(performance.now() - began), ...facts });
+    try {
+      const result = await bulkhead.run(
+        () => callTool(connection, connector, request, values, { random, log }),
+        request.signal,
+      );
+      await record({ outcome: result.isError ? 'tool_error' : 'ok', bytes: result.bytes });
+      return result;
+    } catch (error) {
+      await record(failedOutcome(error, request.signal));
+      throw error;
+    }
+  }
+
+  async function tools(connectorId: string, options: { signal?: AbortSignal } = {}): Promise<ToolList> {
+    requireEnabled();
+    const connector = await connectors.load(connectorId);
+    return entryOf(connector).connection.tools(connector, options.signal);
+  }
+
+  async function reportOf(connector: Connector): Promise<ConnectionReport> {
+    const [record, rows] = await Promise.all([states.get(connector.id), mcpTools.list(connector.id)]);
+    return connectionReport(connector, record, rows, pool.get(connector.id)?.connection);
+  }
+
+  return {
+    tools,
+    call,
+    async report(connectorId, options = {}) {
+      const connector = await connectors.load(connectorId);
+      if (options.probe && deps.settings.flag(ENABLED)) {
+        await whileNotAborted(entryOf(connector).connection.probe(connector), options.signal);
+      }
+      return reportOf(connector);
+    },
+    async reports() {
+      const used = (await connections.states()).map(({ connectorId }) => connectorId);
+      const known = await Promise.all([...new Set([...used, ...pool.keys()])].map((id) => connectors.find(id)));
+      return Promise.all(known.filter((connector) => connector !== undefined).map(reportOf));
+    },
+    async toolNamed(connectorId, name, options) {
+      const [list, connector] = await Promise.all([tools(connectorId, options), connectors.load(connectorId)]);
+      return toolNamed(connector.name, list, name);
+    },
+    async reset(connectorId, cause) {
+      await pool.get(connectorId)?.connection.retire(cause);
+    },
+    async close(deadlineMs) {
+      clearInterval(sweep);
+      closing.abort(
+        new UpstreamError({
+          code: 'connection_refused',
+          destination: 'this server',
+          message: 'This server is shutting down: no MCP session is opened any more.',
+          statusCode: 503,
+          delivered: 'no',
+        }),
+      );
+      await Promise.all([...pool.values()].map(({ connection }) => connection.shutDown(deadlineMs)));
+      pool.clear();
+    },
+  };
+}
+
+function failedOutcome(error: unknown, signal: AbortSignal | undefined): Pick<AuditEntry, 'outcome' | 'detail'> {
+  if (signal?.aborted) return { outcome: 'cancelled' };
+  if (error instanceof UpstreamError) {
+    return { outcome: error.delivered === 'unknown' ? 'unknown' : 'failed', detail: error.code };
+  }
+  return { outcome: 'failed', detail: isCatalogueError(error) ? error.code : 'internal' };
+}

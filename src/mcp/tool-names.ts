@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+
+const OFFERABLE = /^[a-zA-Z0-9_-]{1,64}$/;
+const MAX_NAME = 64;
+const MAX_SLUG = 24;
+
+const sanitise = (text: string): string => text.replace(/[^A-Za-z0-9_-]/gu, '_');
+
+/**
+ * The name a tool is offered to a model under. Always matches `^[a-zA-Z0-9_-]{1,64}$` and is never one that `isTaken`.
+ *
+ * The server's own name where it is legal and free; else `<server>_<tool>` with other characters replaced by `_` and
+ * the server cut to 24 characters; where that is too long or taken, its head and 8 hex digits of
+ * SHA-256(`server\0tool`). The same input gives the same name.
+ */
+export function offeredName(request: {
+  connectorName: string;
+  tool: string;
+  /** Config-file servers always carry their prefix. */
+  forcePrefix?: boolean;
+  isTaken: (name: string) => boolean;
+}): string {
+  const { connectorName, tool, isTaken } = request;
+  if (!request.forcePrefix && OFFERABLE.test(tool) && !isTaken(tool)) return tool;
+  const prefixed = `${sanitise(connectorName).slice(0, MAX_SLUG)}_${sanitise(tool)}`;
+  if (prefixed.length <= MAX_NAME && !isTaken(prefixed)) return prefixed;
+  for (let round = 0; ; round += 1) {
+    const seed = round === 0 ? `${connectorName}\0${tool}` : `${connectorName}\0${tool}\0${round}`;
+    const suffix = createHash('sha256').update(seed).digest('hex').slice(0, 8);
+    const name = `${prefixed.slice(0, MAX_NAME - suffix.length - 1)}_${suffix}`;
+    if (!isTaken(name)) return name;
+  }
+}
+
+/** What each tool of one connector is offered as when nothing else stands beside it, in the order of the list. */
+export function offeredAlone(connectorName: string, tools: readonly string[]): Map<string, string> {
+  const offered = new Map<string, string>();
+  for (const tool of tools) {
+    offered.set(offeredName({ connectorName, tool, isTaken: (name) => offered.has(name) }), tool);
+  }
+  return offered;
+}
+
+/** The tool of that name; failing that, the one offered under it alone or with its prefix. */
+export function toolNamed(
+  connectorName: string,
+  list: { readonly tools: readonly { readonly name: string }[] },
+  given: string,
+): string | undefined {
+  const names = list.tools.map(({ name }) => name);
+  if (names.includes(given)) return given;
+  const prefixed = (tool: string): string =>
+    offeredName({ connectorName, tool, forcePrefix: true, isTaken: () => false });
+  return offeredAlone(connectorName, names).get(given) ?? names.find((tool) => prefixed(tool) === given);
+}

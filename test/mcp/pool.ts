@@ -1,0 +1,155 @@
+import type { ClientConfig, Connector, Connectors, McpEndpoint } from '../../src/connectors/types.ts';
+import { CONNECTOR_NOT_FOUND } from '../../src/errors.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { createMcpSessions, type PoolLimits } from '../../src/mcp/sessions.ts';
+import type { McpCall, McpCallResult, McpSessions } from '../../src/mcp/types.ts';
+import { createOutbound } from '../../src/outbound/fetch.ts';
+import type { AuditEntry } from '../../src/schemas/audit.ts';
+import { type ConnectionStore, createConnectionStore } from '../../src/store/connections.ts';
+import { createMcpToolStore, type McpToolStore } from '../../src/store/mcp-tools.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { createRedactor } from '../../src/telemetry/redactor.ts';
+import { sqliteDatabase } from '../support/databases.ts';
+
+const POLICY: McpEndpoint['policy'] = {
+  trusted: undefined,
+  trustedPrivate: [],
+  privateIpEnabled: false,
+  loopbackAllowed: true,
+  restrictedIps: [],
+};
+
+const CONFIG: ClientConfig = {
+  max_connection: 30,
+  connection_timeout: 5,
+  read_timeout: 5,
+  retry_backoff_policy: 'exponential_full_jitter',
+  max_retry_times: 3,
+  retry_backoff_millis: 20,
+  retry_timeout_seconds: 10,
+  skip_ssl_verification: false,
+  max_total_timeout: 20,
+  protocol_version: 'auto',
+  elicitation: 'decline',
+};
+
+export interface Pool {
+  readonly sessions: McpSessions;
+  readonly connectors: Pick<Connectors, 'load' | 'find' | 'mcpEndpoint' | 'onChange'>;
+  readonly connections: ConnectionStore;
+  readonly mcpTools: McpToolStore;
+  readonly lines: string[];
+  readonly audited: AuditEntry[];
+  /** Adds a connector to an address; its id is its name. */
+  add(
+    name: string,
+    url: string,
+    options?: { headers?: Record<string, string>; config?: Partial<ClientConfig>; protocol?: 'http' },
+  ): void;
+  /** A change of a stored connector: a new revision, announced. */
+  update(name: string, change: Partial<{ url: string; headers: Record<string, string> }>): Promise<void>;
+  remove(name: string): Promise<void>;
+  setEnabled(enabled: boolean): void;
+  call(name: string, tool: string, values?: unknown, more?: Partial<McpCall>): Promise<McpCallResult>;
+  /** A second pool on the same database, as after a restart. */
+  restarted(): McpSessions;
+  dispose(): Promise<void>;
+}
+
+/** The pool of sessions on a real client and a real store; connectors are plain records. */
+export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => number): Promise<Pool> {
+  const { database, dispose } = await sqliteDatabase();
+  const outbound = createOutbound();
+  const redactor = createRedactor();
+  const lines: string[] = [];
+  const log = createLogger({ level: 'trace', redactor, stream: { write: (line: string) => void lines.push(line) } });
+  const connections = createConnectionStore(database);
+  const mcpTools = createMcpToolStore(database);
+  const audited: AuditEntry[] = [];
+  const records = new Map<string, { connector: Connector; url: string; headers: Record<string, string> }>();
+  const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
+  let enabled = true;
+
+  const connectors = {
+    async load(id: string): Promise<Connector> {
+      const record = records.get(id);
+      if (!record) throw new CONNECTOR_NOT_FOUND(id);
+      return record.connector;
+    },
+    find: async (id: string) => records.get(id)?.connector,
+    async mcpEndpoint(connector: Connector): Promise<McpEndpoint> {
+      const record = records.get(connector.id);
+      if (!record) throw new CONNECTOR_NOT_FOUND(connector.id);
+      return { url: record.url, headers: record.headers, origins: [new URL(record.url).origin], policy: POLICY };
+    },
+    onChange: (listener: (typeof listeners)[number]) => void listeners.push(listener),
+  };
+  const create = (): McpSessions =>
+    createMcpSessions({
+      connectors,
+      outbound,
+      connections,
+      mcpTools,
+      settings: { flag: () => enabled },
+      audit: { record: async (entry) => void audited.push(entry) },
+      redactor,
+      log,
+      limits,
+      ...(now && { now }),
+    });
+  const sessions = create();
+  const others: McpSessions[] = [];
+
+  return {
+    sessions,
+    connectors,
+    connections,
+    mcpTools,
+    lines,
+    audited,
+    add(name, url, options = {}) {
+      const connector: Connector = {
+        id: name,
+        name,
+        protocol: options.protocol ?? 'mcp_streamable_http',
+        parameters: {},
+        url,
+        clientConfig: { ...CONFIG, ...options.config },
+        revision: 1,
+      };
+      redactor.taint(Object.values(options.headers ?? {}));
+      records.set(name, { connector, url, headers: options.headers ?? {} });
+    },
+    async update(name, change) {
+      const record = records.get(name);
+      if (!record) throw new Error(`no connector ${name}`);
+      const connector = { ...record.connector, revision: record.connector.revision + 1 };
+      records.set(name, { ...record, ...change, connector });
+      for (const listener of listeners) await listener(name, 'updated');
+    },
+    async remove(name) {
+      records.delete(name);
+      for (const listener of listeners) await listener(name, 'deleted');
+    },
+    setEnabled(value) {
+      enabled = value;
+    },
+    call: (name, tool, values = {}, more = {}) =>
+      sessions.call(name, { tool, argumentsText: JSON.stringify(values), principal: OPEN_PRINCIPAL, ...more }),
+    restarted() {
+      const next = create();
+      others.push(next);
+      return next;
+    },
+    async dispose() {
+      for (const open of [sessions, ...others]) await open.close(200);
+      await outbound.close();
+      await dispose();
+    },
+  };
+}
+
+/** Text of the first content part. */
+export function textOf(result: McpCallResult): unknown {
+  return result.content[0]?.text;
+}
