@@ -1,0 +1,89 @@
+import { type CauseCode, CONNECTOR_NOT_FOUND, isCatalogueError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { ConnectionReport, McpSessions } from '../mcp/types.ts';
+import type { KnownTools, ToolRegistry } from '../tools/registry.ts';
+
+/** One entry of `mcp_connections`; times are epoch milliseconds. */
+export interface AgentConnection {
+  readonly connector_id: string;
+  readonly name: string;
+  readonly status: ConnectionReport['status'];
+  /** Absent for a connector that does not exist. */
+  readonly since?: number;
+  readonly tool_count: number;
+  readonly tools: readonly string[];
+  readonly protocol_version?: string;
+  readonly last_success_time?: number;
+  readonly left_out?: ConnectionReport['left_out'];
+  readonly warnings?: readonly string[];
+  readonly error?: {
+    readonly code: CauseCode | 'not_found';
+    readonly message: string;
+    readonly remedy: string;
+    readonly next_retry_time?: number;
+  };
+}
+
+export interface AgentConnectionsDeps {
+  readonly sessions: Pick<McpSessions, 'report'>;
+  readonly registry: Pick<ToolRegistry, 'known'>;
+}
+
+/** How the connectors of an agent are doing, one entry each; a probe asks all of them at the same time. */
+export async function agentConnections(
+  agentId: string,
+  agent: JsonObject,
+  probe: boolean,
+  { sessions, registry }: AgentConnectionsDeps,
+  connectorIds: readonly string[],
+): Promise<AgentConnection[]> {
+  const reports = new Map(
+    await Promise.all(connectorIds.map(async (id) => [id, await reportOf(id, probe, sessions)] as const)),
+  );
+  const known = await registry.known(agentId, agent);
+  return known.map((tools) => entry(tools, reports.get(tools.connectorId)));
+}
+
+async function reportOf(
+  id: string,
+  probe: boolean,
+  sessions: Pick<McpSessions, 'report'>,
+): Promise<ConnectionReport | Error> {
+  try {
+    return await sessions.report(id, { probe });
+  } catch (error) {
+    if (isCatalogueError(error)) return error;
+    throw error;
+  }
+}
+
+function entry(
+  { connectorId, offered, warnings }: KnownTools,
+  report: ConnectionReport | Error | undefined,
+): AgentConnection {
+  const tools = { tool_count: offered.length, tools: offered };
+  if (report === undefined || report instanceof Error) {
+    const message = report?.message ?? new CONNECTOR_NOT_FOUND(connectorId).message;
+    const remedy = 'Create the connector, or update the agent so that it names another one.';
+    const error = { code: 'not_found', message, remedy } as const;
+    return { connector_id: connectorId, name: connectorId, status: 'failed', ...tools, error };
+  }
+  const { name, status, since, protocol_version, last_success_time, left_out, error } = report;
+  const told = [...(report.warnings ?? []), ...warnings];
+  return {
+    connector_id: connectorId,
+    name,
+    status,
+    since,
+    ...tools,
+    ...(protocol_version === undefined ? {} : { protocol_version }),
+    ...(last_success_time === undefined ? {} : { last_success_time }),
+    ...(left_out === undefined || left_out.length === 0 ? {} : { left_out }),
+    ...(told.length === 0 ? {} : { warnings: told }),
+    ...(error === undefined ? {} : { error: errorOf(error) }),
+  };
+}
+
+function errorOf({ code, message, remedy, next_retry_time }: NonNullable<ConnectionReport['error']>) {
+  return { code, message, remedy, ...(next_retry_time === undefined ? {} : { next_retry_time }) };
+}

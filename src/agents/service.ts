@@ -1,0 +1,180 @@
+import { AGENT_NOT_FOUND, FEATURE_DISABLED, ID_TAKEN, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import { chosenId, newId } from '../ids.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
+import type { McpSessions } from '../mcp/types.ts';
+import { registerFromAgent } from '../models/agent-model.ts';
+import type { Models } from '../models/service.ts';
+import type { Settings } from '../settings/types.ts';
+import { UniqueViolation } from '../store/database.ts';
+import type { Documents, StoredDocument, WriteOutcome } from '../store/documents.ts';
+import type { McpToolStore } from '../store/mcp-tools.ts';
+import type { Audit } from '../telemetry/audit.ts';
+import { createArgumentChecker } from '../tools/arguments.ts';
+import type { ToolRegistry } from '../tools/registry.ts';
+import { agentConnections } from './connections.ts';
+import { mcpConnectorIds, type Registration, readAgentUpdate, readRegistration, referencesOf } from './document.ts';
+import { readInput } from './input.ts';
+import { agentType, withDefined } from './members.ts';
+import { type ConversationalDeps, runConversationalTurn, type TurnResult } from './runners/conversational.ts';
+
+export interface Agents {
+  /** @throws INVALID_ARGUMENT, ID_TAKEN, FEATURE_DISABLED, MCP_DISABLED */
+  register(principal: Principal, body: JsonObject): Promise<{ agent_id: string }>;
+  /** The document, with `mcp_connections` for an agent that names MCP connectors. @throws AGENT_NOT_FOUND */
+  get(principal: Principal, id: string, options: { probe: boolean }): Promise<JsonObject>;
+  update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
+  delete(principal: Principal, id: string): Promise<WriteOutcome>;
+  /** Answers one question. @throws AGENT_NOT_FOUND, INVALID_ARGUMENT, what the run throws */
+  execute(principal: Principal, id: string, body: JsonObject, signal: AbortSignal): Promise<TurnResult>;
+}
+
+export interface AgentsDeps extends Omit<ConversationalDeps, 'registry' | 'checker'> {
+  readonly documents: Documents;
+  readonly models: Pick<Models, 'register'>;
+  readonly registry: ToolRegistry;
+  readonly sessions: Pick<McpSessions, 'report' | 'reset'>;
+  readonly mcpTools: Pick<McpToolStore, 'deleteNames'>;
+  readonly settings: Pick<Settings, 'flag'>;
+  readonly audit: Audit;
+}
+
+const FRAMEWORK = 'plugins.ml_commons.agent_framework_enabled';
+
+/** Agents: their records, how their connectors are doing, and their runs. */
+export function createAgents(deps: AgentsDeps): Agents {
+  const { documents, settings, sessions, mcpTools, audit, log } = deps;
+  const checker = createArgumentChecker();
+
+  function requireFramework(): void {
+    if (settings.flag(FRAMEWORK)) return;
+    throw new FEATURE_DISABLED(
+      `Agent Framework is currently disabled. To enable it, update the setting "${FRAMEWORK}" to true.`,
+    );
+  }
+
+  async function load(id: string): Promise<StoredDocument> {
+    const stored = await documents.get('agent', id);
+    if (stored === undefined) throw new AGENT_NOT_FOUND(id);
+    return stored;
+  }
+
+  async function insert(principal: Principal, id: string, document: JsonObject): Promise<void> {
+    const name = String(document.name);
+    try {
+      await documents.insert('agent', id, { name, body: document, references: referencesOf(document) });
+    } catch (error) {
+      if (error instanceof UniqueViolation) throw new ID_TAKEN('agent', id);
+      throw error;
+    }
+    await audit.record({ principal: principal.id, action: 'agent.create', outcome: 'ok', agentId: id });
+  }
+
+  /** The `model` block becomes a stored model: the agent keeps its id and never the credential. */
+  async function withModel(principal: Principal, registration: Registration): Promise<JsonObject> {
+    const { name, document, model } = registration;
+    if (model === undefined) return document;
+    const made = await registerFromAgent(deps.models, { principal, agentName: name, model });
+    const llm = isJsonObject(document.llm) ? document.llm : {};
+    const own = isJsonObject(llm.parameters) ? llm.parameters : {};
+    const shown = withDefined({ model_id: model.model_id, model_provider: model.model_provider });
+    const given = isJsonObject(document.parameters) ? document.parameters : {};
+    return {
+      ...document,
+      llm: { model_id: made.modelId, parameters: { ...made.parameters, ...own } },
+      model: shown,
+      parameters: { _llm_interface: made.llmInterface, ...given },
+    };
+  }
+
+  /** A plan-execute-reflect agent without an executor gets one of its own. */
+  async function withExecutor(principal: Principal, type: string, document: JsonObject): Promise<JsonObject> {
+    const parameters = isJsonObject(document.parameters) ? document.parameters : {};
+    if (type !== 'plan_execute_and_reflect' || parameters.executor_agent_id !== undefined) return document;
+    const id = newId();
+    const name = `${String(document.name).slice(0, 120)} (ReAct)`;
+    await insert(principal, id, { ...document, name, type: 'conversational' });
+    return { ...document, parameters: { ...parameters, executor_agent_id: id } };
+  }
+
+  /** Sessions that served this agent only are closed; the next use of the connector opens a new one. */
+  async function releaseSessions(agentId: string, connectorIds: readonly string[], cause: string): Promise<void> {
+    for (const connectorId of connectorIds) {
+      try {
+        const users = await documents.referencing('agent', { kind: 'connector', id: connectorId });
+        if (users.length === 0) await sessions.reset(connectorId, cause);
+      } catch (error) {
+        log.warn({ err: error, agentId, connectorId }, 'MCP session was not closed');
+      }
+    }
+  }
+
+  return {
+    async register(principal, body) {
+      requireFramework();
+      const id = chosenId('agent', body.agent_id);
+      const registration = readRegistration(body, settings);
+      if (body.agent_id !== undefined && (await documents.get('agent', id))) throw new ID_TAKEN('agent', id);
+      const complete = await withModel(principal, registration);
+      await insert(principal, id, await withExecutor(principal, registration.type, complete));
+      return { agent_id: id };
+    },
+
+    async get(_principal, id, { probe }) {
+      requireFramework();
+      const { body, createdTime, lastUpdatedTime } = await load(id);
+      const document: JsonObject = {
+        ...body,
+        created_time: createdTime,
+        last_updated_time: lastUpdatedTime,
+        is_hidden: false,
+      };
+      const connectorIds = mcpConnectorIds(body);
+      if (connectorIds.length === 0) return document;
+      const connections = await agentConnections(id, body, probe, deps, connectorIds);
+      return { ...document, mcp_connections: connections as unknown as JsonObject[] };
+    },
+
+    async update(principal, id, body) {
+      requireFramework();
+      let released: string[] = [];
+      const outcome = await documents.update('agent', id, (current) => {
+        const document = readAgentUpdate(current.body, body, settings);
+        const named = new Set(mcpConnectorIds(document));
+        released = mcpConnectorIds(current.body).filter((connectorId) => !named.has(connectorId));
+        return { name: String(document.name), body: document, references: referencesOf(document) };
+      });
+      if (outcome.result === 'not_found') throw new NOT_FOUND(`Failed to get agent with ID ${id}`);
+      if (released.length > 0) {
+        await mcpTools.deleteNames(id);
+        await releaseSessions(id, released, `agent ${id} no longer names this connector`);
+      }
+      await audit.record({ principal: principal.id, action: 'agent.update', outcome: 'ok', agentId: id });
+      return outcome;
+    },
+
+    async delete(principal, id) {
+      requireFramework();
+      const stored = await documents.get('agent', id);
+      const outcome = stored && (await documents.delete('agent', id));
+      if (outcome === undefined || outcome.result === 'not_found') throw new NOT_FOUND('Fail to find ml agent');
+      await mcpTools.deleteNames(id);
+      await releaseSessions(id, mcpConnectorIds(stored?.body ?? {}), `agent ${id} was deleted`);
+      await audit.record({ principal: principal.id, action: 'agent.delete', outcome: 'ok', agentId: id });
+      return outcome;
+    },
+
+    async execute(principal, id, body, signal) {
+      requireFramework();
+      const { body: agent } = await load(id);
+      const type = agentType(String(agent.type));
+      if (type !== 'conversational') {
+        throw new INVALID_ARGUMENT(
+          `Agents of type ${String(agent.type)} are not served yet: they can be registered, not executed. Use type conversational`,
+        );
+      }
+      const input = readInput(body, settings);
+      return runConversationalTurn({ principal, agentId: id, agent, input, signal }, { ...deps, checker });
+    },
+  };
+}

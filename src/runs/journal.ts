@@ -1,0 +1,65 @@
+import { newId } from '../ids.ts';
+import type { JsonObject } from '../json.ts';
+import type { RunState, RunStore } from '../store/runs.ts';
+import { foldSteps, isDurable, type RunFold, type RunStep, stepBody, stepOf } from './steps.ts';
+
+interface RunStart {
+  readonly agentId: string;
+  readonly memoryId?: string;
+  readonly messageId?: string;
+  /** Id of the principal the run is made for. */
+  readonly principal: string;
+  /** What was asked: enough to drive the run again. */
+  readonly request: JsonObject;
+}
+
+/** The journal of one run that is being driven by this process. */
+interface RunLog {
+  readonly runId: string;
+  /**
+   * Commits the step. Steps are committed in the order of the calls, one at a time; once one could not be written no
+   * later one is, so that the journal never has a hole. @throws STORE_BUSY, UniqueViolation (another process drives it)
+   */
+  append(step: RunStep): Promise<void>;
+  finish(state: Exclude<RunState, 'running'>): Promise<void>;
+}
+
+export interface Journal {
+  begin(start: RunStart): Promise<RunLog>;
+  /** The steps of a run in their order; empty for a run nobody knows. */
+  read(runId: string): Promise<RunStep[]>;
+  fold(runId: string): Promise<RunFold>;
+}
+
+export interface JournalDeps {
+  readonly runs: RunStore;
+}
+
+/** The record of what runs did, step by step; it decides nothing. */
+export function createJournal({ runs }: JournalDeps): Journal {
+  async function read(runId: string): Promise<RunStep[]> {
+    return (await runs.steps(runId)).map((row) => stepOf(row.kind, row.body));
+  }
+
+  return {
+    read,
+    fold: async (runId) => foldSteps(await read(runId)),
+    async begin(start) {
+      const runId = newId();
+      await runs.insert({ id: runId, ...start });
+      let seq = 0;
+      let last: Promise<void> = Promise.resolve();
+      return {
+        runId,
+        append(step) {
+          last = last.then(async () => {
+            seq += 1;
+            await runs.append(runId, { seq, kind: step.kind, body: stepBody(step) }, { durable: isDurable(step) });
+          });
+          return last;
+        },
+        finish: (state) => runs.setState(runId, state),
+      };
+    },
+  };
+}

@@ -1,0 +1,92 @@
+import { isCatalogueError, UpstreamError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { McpSessions } from '../mcp/types.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { resultText } from './mcp-result.ts';
+import type { Tool, ToolContext, ToolResult } from './tool.ts';
+
+export interface McpToolDeps {
+  readonly sessions: Pick<McpSessions, 'call'>;
+  readonly log: Logger;
+}
+
+export interface McpToolDefinition {
+  readonly offeredAs: string;
+  readonly connectorId: string;
+  readonly fallbackConnectorId?: string;
+  /** The server's own name of the tool. */
+  readonly tool: string;
+  readonly description: string;
+  readonly inputSchema: JsonObject;
+  readonly annotations: JsonObject | undefined;
+  readonly includeOutput: boolean;
+}
+
+const MAX_DESCRIPTION = 1024;
+
+/**
+ * A tool of an MCP server as an agent calls it. A call that surely was not processed goes to the fallback connector, when
+ * there is one; otherwise every failure is a result that says what happened.
+ */
+export function createMcpTool(definition: McpToolDefinition, { sessions, log }: McpToolDeps): Tool {
+  const { annotations, connectorId, fallbackConnectorId, tool } = definition;
+  const repeatable = annotations?.readOnlyHint === true || annotations?.idempotentHint === true;
+
+  async function call(target: string, argumentsText: string, context: ToolContext): Promise<ToolResult> {
+    const { principal, agentId, runId, signal } = context;
+    const result = await sessions.call(target, { tool, argumentsText, principal, agentId, runId, signal });
+    const { isError } = result;
+    return { text: resultText(result), isError, outcome: isError ? 'error' : 'ok' };
+  }
+
+  return {
+    spec: {
+      name: definition.offeredAs,
+      description: shortened(definition.description),
+      inputSchema: definition.inputSchema,
+    },
+    type: 'McpStreamableHttpTool',
+    repeatable,
+    includeOutput: definition.includeOutput,
+    source: { connectorId, tool },
+    async execute(argumentsText, context) {
+      try {
+        return await call(connectorId, argumentsText, context);
+      } catch (error) {
+        const untouched = error instanceof UpstreamError && error.delivered === 'no';
+        if (fallbackConnectorId === undefined || !untouched || context.signal.aborted) {
+          return failureResult(error, repeatable, context.signal, log);
+        }
+        log.warn({ connectorId, fallbackConnectorId, tool }, `MCP call of ${tool} goes to the fallback connector`);
+      }
+      try {
+        return await call(fallbackConnectorId, argumentsText, context);
+      } catch (error) {
+        return failureResult(error, repeatable, context.signal, log);
+      }
+    },
+  };
+}
+
+const UNKNOWN =
+  'The outcome is unknown: the call was sent and may have been carried out; it was not repeated. Find out what happened before you call it again.';
+
+function failureResult(error: unknown, repeatable: boolean, signal: AbortSignal, log: Logger): ToolResult {
+  const unknown = (text: string): ToolResult =>
+    repeatable
+      ? { text: `Error: ${text}`, isError: true, outcome: 'error' }
+      : { text: `Error: ${text} ${UNKNOWN}`, isError: true, outcome: 'unknown' };
+  if (signal.aborted) return unknown('the call was cancelled.');
+  if (error instanceof UpstreamError) {
+    if (error.delivered === 'unknown') return unknown(error.message);
+    return { text: `Error: ${error.message}`, isError: true, outcome: 'error' };
+  }
+  if (isCatalogueError(error)) return { text: `Error: ${error.message}`, isError: true, outcome: 'error' };
+  log.error({ err: error }, 'MCP call failed inside the platform');
+  return unknown('the call failed inside the platform.');
+}
+
+function shortened(description: string): string {
+  if (description.length <= MAX_DESCRIPTION) return description;
+  return `${description.slice(0, MAX_DESCRIPTION - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}

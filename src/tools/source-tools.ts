@@ -1,0 +1,114 @@
+import type { Connector, Connectors } from '../connectors/types.ts';
+import { type CauseCode, CONNECTOR_NOT_FOUND, isCatalogueError, UpstreamError } from '../errors.ts';
+import type { DiscoveredTool, McpSessions } from '../mcp/types.ts';
+import type { McpToolStore } from '../store/mcp-tools.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { isWanted, type McpSource } from './sources.ts';
+import type { MissingTools } from './tool.ts';
+
+export interface FoundTool {
+  readonly source: McpSource;
+  /** Connector the calls go to: that of the source, or its fallback. */
+  readonly target: string;
+  /** Name of the connector of the source. */
+  readonly connectorName: string;
+  readonly tool: DiscoveredTool;
+}
+
+export interface SourceTools {
+  readonly found: readonly FoundTool[];
+  readonly missing?: MissingTools;
+}
+
+interface SourceDeps {
+  readonly sessions: Pick<McpSessions, 'tools'>;
+  readonly connectors: Pick<Connectors, 'find'>;
+  readonly mcpTools: Pick<McpToolStore, 'list'>;
+  readonly log: Logger;
+}
+
+type Listed =
+  | { readonly name: string; readonly tools: readonly DiscoveredTool[] }
+  | { readonly name: string; readonly code: MissingTools['code']; readonly message: string; readonly error: unknown };
+
+/**
+ * The wanted tools of one connector, or of its fallback when it fails.
+ * @throws the connector's error when it is required, the signal's reason.
+ */
+export async function toolsOfSource(source: McpSource, signal: AbortSignal, deps: SourceDeps): Promise<SourceTools> {
+  const { connectorId } = source;
+  const own = await list(connectorId, signal, deps);
+  if ('tools' in own) return { found: pick(source, connectorId, own.name, own.tools) };
+  const { code, name } = own;
+  const missing = (message: string): MissingTools => ({ connectorId, name, code, message });
+  if (source.fallbackConnectorId !== undefined) {
+    const fallback = await list(source.fallbackConnectorId, signal, deps);
+    if ('tools' in fallback) {
+      deps.log.warn(
+        { connectorId, fallbackConnectorId: source.fallbackConnectorId, code },
+        'MCP tools come from the fallback connector',
+      );
+      return fromFallback(source, own.name, fallback.tools, missing, own.message, deps);
+    }
+    if (!source.required) {
+      return { found: [], missing: missing(`${own.message} The fallback connector failed too: ${fallback.message}`) };
+    }
+  }
+  if (source.required) throw own.error;
+  deps.log.warn({ connectorId, code }, `MCP tools of connector ${name} are missing: ${own.message}`);
+  return { found: [], missing: missing(own.message) };
+}
+
+/** Tools of the names the failed connector is known to have; all of them when it was never listed. */
+async function fromFallback(
+  source: McpSource,
+  name: string,
+  tools: readonly DiscoveredTool[],
+  missing: (message: string) => MissingTools,
+  message: string,
+  { mcpTools }: SourceDeps,
+): Promise<SourceTools> {
+  const rows = await mcpTools.list(source.connectorId);
+  const known = rows.filter((row) => row.present && isWanted(row.name, source.filters)).map((row) => row.name);
+  const target = source.fallbackConnectorId ?? source.connectorId;
+  const found = pick(source, target, name, tools).filter(({ tool }) => known.length === 0 || known.includes(tool.name));
+  const lacking = known.filter((tool) => !found.some((candidate) => candidate.tool.name === tool));
+  if (lacking.length === 0) return { found };
+  return { found, missing: missing(`${message} The fallback connector has no tool named ${lacking.join(', ')}`) };
+}
+
+function pick(source: McpSource, target: string, connectorName: string, tools: readonly DiscoveredTool[]): FoundTool[] {
+  return tools
+    .filter((tool) => isWanted(tool.name, source.filters))
+    .map((tool) => ({ source, target, connectorName, tool }));
+}
+
+async function list(connectorId: string, signal: AbortSignal, deps: SourceDeps): Promise<Listed> {
+  let connector: Connector | undefined;
+  try {
+    connector = await deps.connectors.find(connectorId);
+    if (connector === undefined) {
+      const error = new CONNECTOR_NOT_FOUND(connectorId);
+      return { name: connectorId, code: 'not_found', message: error.message, error };
+    }
+    if (connector.protocol !== 'mcp_streamable_http') throw notMcp(connector);
+    return { name: connector.name, tools: (await deps.sessions.tools(connectorId, { signal })).tools };
+  } catch (error) {
+    signal.throwIfAborted();
+    const known = error instanceof UpstreamError || isCatalogueError(error);
+    if (!known) deps.log.error({ err: error, connectorId }, 'MCP tools could not be listed');
+    const message = known ? error.message : 'its tools could not be listed, the log of the server says why';
+    const code: CauseCode = error instanceof UpstreamError ? error.code : 'invalid_response';
+    return { name: connector?.name ?? connectorId, code, message, error };
+  }
+}
+
+function notMcp({ id, name, protocol }: Connector): UpstreamError {
+  return new UpstreamError({
+    code: 'not_mcp',
+    destination: `connector "${name}"`,
+    message: `Connector "${name}" (${id}) is of protocol ${protocol}, its tools cannot be listed; an agent takes tools from connectors of protocol mcp_streamable_http.`,
+    statusCode: 400,
+    delivered: 'no',
+  });
+}

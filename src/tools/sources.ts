@@ -1,0 +1,117 @@
+import { INVALID_ARGUMENT } from '../errors.ts';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
+
+/** One connector an agent takes MCP tools from, however the agent names it. */
+export interface McpSource {
+  readonly connectorId: string;
+  /** Each must match a whole tool name; empty means all tools. */
+  readonly filters: readonly string[];
+  /** Descriptions that replace the server's, by tool name. */
+  readonly descriptions: ReadonlyMap<string, string>;
+  readonly required: boolean;
+  readonly fallbackConnectorId?: string;
+  readonly includeOutput: boolean;
+}
+
+export interface AgentToolSources {
+  readonly mcp: readonly McpSource[];
+  /** Types of tool entries that are no MCP tools. */
+  readonly otherTypes: readonly string[];
+}
+
+/**
+ * Where the tools of an agent come from: its `MCPTool` entries and `parameters.mcp_connectors`, in that order.
+ * @throws INVALID_ARGUMENT naming the member that cannot be used.
+ */
+export function toolSources(agent: JsonObject): AgentToolSources {
+  const entries = Array.isArray(agent.tools) ? agent.tools.filter(isJsonObject) : [];
+  const parameters = isJsonObject(agent.parameters) ? agent.parameters : {};
+  const isMcp = (entry: JsonObject): boolean => entry.type === 'MCPTool';
+  return {
+    mcp: [...entries.filter(isMcp).map(entrySource), ...connectorSources(parameters.mcp_connectors)],
+    otherTypes: entries.filter((entry) => !isMcp(entry)).map((entry) => String(entry.type)),
+  };
+}
+
+/** Ids of the connectors an agent takes tools from, fallbacks included, each once. */
+export function connectorIds(sources: AgentToolSources): string[] {
+  return [...new Set(sources.mcp.flatMap((source) => [source.connectorId, source.fallbackConnectorId ?? []].flat()))];
+}
+
+/** Whether a tool name is wanted by the filters of its connector. */
+export function isWanted(tool: string, filters: readonly string[]): boolean {
+  return filters.length === 0 || filters.some((filter) => filterPattern(filter).test(tool));
+}
+
+/** A filter as a pattern of a whole name. */
+export function filterPattern(filter: string): RegExp {
+  return new RegExp(`^(?:${filter})$`);
+}
+
+function entrySource(entry: JsonObject): McpSource {
+  const parameters = isJsonObject(entry.parameters) ? entry.parameters : {};
+  const connectorId = parameters.connector_id;
+  if (typeof connectorId !== 'string' || connectorId === '') {
+    throw new INVALID_ARGUMENT('A tool of type MCPTool needs parameters.connector_id, the id of an MCP connector');
+  }
+  const fallback = parameters.fallback_connector_id;
+  if (fallback !== undefined && (typeof fallback !== 'string' || fallback === '')) {
+    throw new INVALID_ARGUMENT('fallback_connector_id of a tool of type MCPTool must be the id of an MCP connector');
+  }
+  return {
+    connectorId,
+    filters: filtersOf(parameters.tool_filters, 'tool_filters'),
+    descriptions: descriptionsOf(parameters.tool_descriptions, 'tool_descriptions'),
+    required: String(parameters.required ?? 'false').toLowerCase() === 'true',
+    ...(fallback === undefined ? {} : { fallbackConnectorId: fallback }),
+    includeOutput: entry.include_output_in_agent_response === true,
+  };
+}
+
+function connectorSources(value: JsonValue | undefined): McpSource[] {
+  return listOf(value, 'mcp_connectors').map((item, index): McpSource => {
+    const where = `mcp_connectors[${index}]`;
+    const connectorId = isJsonObject(item) ? item.mcp_connector_id : undefined;
+    if (!isJsonObject(item) || typeof connectorId !== 'string' || connectorId === '') {
+      throw new INVALID_ARGUMENT(`${where}.mcp_connector_id must be the id of an MCP connector`);
+    }
+    return {
+      connectorId,
+      filters: filtersOf(item.tool_filters, `${where}.tool_filters`),
+      descriptions: descriptionsOf(item.tool_descriptions, `${where}.tool_descriptions`),
+      required: false,
+      includeOutput: false,
+    };
+  });
+}
+
+/** Parameters are texts inside: a list is there as itself or as its JSON text. */
+function listOf(value: JsonValue | undefined, name: string): JsonValue[] {
+  if (value === undefined || value === null || value === '') return [];
+  const list = typeof value === 'string' ? parseJson(value) : value;
+  if (!Array.isArray(list)) throw new INVALID_ARGUMENT(`${name} must be an array`);
+  return list;
+}
+
+function filtersOf(value: JsonValue | undefined, name: string): string[] {
+  return listOf(value, name).map((filter) => {
+    if (typeof filter !== 'string') throw new INVALID_ARGUMENT(`${name} must be an array of regular expressions`);
+    try {
+      filterPattern(filter);
+    } catch {
+      throw new INVALID_ARGUMENT(`${name} holds ${JSON.stringify(filter)}, which is not a regular expression`);
+    }
+    return filter;
+  });
+}
+
+function descriptionsOf(value: JsonValue | undefined, name: string): Map<string, string> {
+  return new Map(
+    listOf(value, name).flatMap((item) => {
+      if (!isJsonObject(item)) throw new INVALID_ARGUMENT(`${name} must be an array of {"<tool>": "<description>"}`);
+      return Object.entries(item).flatMap(([tool, text]): [string, string][] =>
+        typeof text === 'string' ? [[tool, text]] : [],
+      );
+    }),
+  );
+}
