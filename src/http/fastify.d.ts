@@ -4,6 +4,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Set by `plugins/auth.ts` before any handler runs. */
     principal: Principal;
+    /** The request was read and checked; what fails from now on fails while it runs. */
+    running: boolean;
   }
   interface FastifyContextConfig {
     /** What the route does, as `<noun>:<verb>`; the role table is keyed by it. */
@@ -12,9 +14,13 @@ declare module 'fastify' {
     emptyBody?: 'allowed' | (() => Error);
     /** Failures while the request runs use the execute envelope (E3); failures while it is read use E1. */
     executeEnvelope?: boolean;
+    /** Failures use the profile envelope (E4). */
+    profileEnvelope?: boolean;
     /** The route reads a body on GET (searches). */
     bodyOnGet?: boolean;
     /** Query parameters beyond the server-wide ones; any other is a 400. */
     queryParameters?: readonly string[];
+    /** Answers without a key, for probes. */
+    public?: boolean;
   }
 }

@@ -107,7 +107,7 @@ function final(error: UpstreamError, attempts: number, note: string): UpstreamEr
   return new UpstreamError(failure);
 }
 
-export type BreakerState = 'closed' | 'open' | 'half_open';
+type BreakerState = 'closed' | 'open' | 'half_open';
 
 /** One per server. The caller reports what became of each call it was let through. */
 export interface Breaker {

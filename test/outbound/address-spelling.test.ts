@@ -4,7 +4,6 @@ import { compilePatterns, judgeAddress, judgeUrl, type Refusal } from '../../src
 import { addressRange } from '../../src/outbound/address-range.ts';
 import type { EndpointPolicy } from '../../src/outbound/types.ts';
 
-
 interface Given {
   trusted?: string[];
   priv?: string[];

@@ -1,0 +1,29 @@
+# syntax=docker/dockerfile:1
+
+FROM node:24-bookworm AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=optional
+COPY scripts ./scripts
+COPY src ./src
+RUN node scripts/build.mjs
+
+FROM node:24-bookworm-slim
+WORKDIR /app
+ENV NODE_ENV=production \
+    TENON_DATA_DIR=/var/lib/tenon/data \
+    TENON_KEY_FILE=/var/lib/tenon-key/master.key
+RUN install -d -o node -g node -m 0700 /var/lib/tenon /var/lib/tenon/data /var/lib/tenon-key
+COPY --from=build /app/node_modules/better-sqlite3 ./node_modules/better-sqlite3
+COPY --from=build /app/node_modules/bindings ./node_modules/bindings
+COPY --from=build /app/node_modules/file-uri-to-path ./node_modules/file-uri-to-path
+COPY package.json openapi.yaml LICENSE ./
+COPY migrations ./migrations
+COPY --from=build /app/dist ./dist
+USER node
+VOLUME ["/var/lib/tenon/data", "/var/lib/tenon-key"]
+EXPOSE 9200
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+    CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.TENON_PORT || 9200}/healthz`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["node", "dist/main.js"]
+CMD ["serve"]

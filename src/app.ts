@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type { FastifyInstance } from 'fastify';
+import packageJson from '../package.json' with { type: 'json' };
+import type { Config } from './config.ts';
+import { StartupError } from './errors.ts';
+import { isLoopback } from './http/open-mode.ts';
+import { agentRoutes } from './http/routes/agents.ts';
+import { connectionRoutes } from './http/routes/connections.ts';
+import { connectorRoutes } from './http/routes/connectors.ts';
+import { memoryRoutes } from './http/routes/memory.ts';
+import { modelGroupRoutes } from './http/routes/model-groups.ts';
+import { modelRoutes } from './http/routes/models.ts';
+import { operationRoutes } from './http/routes/operations.ts';
+import { settingsRoutes } from './http/routes/settings.ts';
+import { taskRoutes } from './http/routes/tasks.ts';
+import { createServer } from './http/server.ts';
+import { OPEN_PRINCIPAL, STATIC_KEY_PRINCIPAL } from './identity/principal.ts';
+import { createServices, type ServiceOverrides, type Services } from './services.ts';
+import type { Logger } from './telemetry/logger.ts';
+
+export interface AppOverrides extends ServiceOverrides {
+  /** Collect the API description; `app.swagger()` gives it. */
+  readonly describe?: boolean;
+}
+
+export interface App {
+  readonly app: FastifyInstance;
+  readonly services: Services;
+  readonly log: Logger;
+  /** Stops accepting, lets running requests finish, closes MCP sessions, connections and the database. */
+  close(): Promise<void>;
+}
+
+const PREFIX = '/_plugins/_ml';
+const AGENT_PREFIX = '/_plugins/_agent';
+/** Together below the ten seconds that container engines leave between SIGTERM and SIGKILL. */
+const REQUESTS_DEADLINE_MS = 6000;
+const SESSIONS_DEADLINE_MS = 1500;
+
+/**
+ * The whole application, not yet listening. The only place that knows every room.
+ * @throws StartupError when the configuration, the key or the database does not allow a start.
+ */
+export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<App> {
+  refuseOpenElsewhere(config);
+  const services = await createServices(config, overrides);
+  const { log, redactor } = services;
+  try {
+    const app = await createServer({
+      log,
+      redactor,
+      apiKey: config.apiKey,
+      principals: { open: OPEN_PRINCIPAL, apiKey: STATIC_KEY_PRINCIPAL },
+      routes: (server) => registerRoutes(server, services),
+      ...(overrides.describe ? { describeAs: packageJson.version } : {}),
+    });
+    await app.ready();
+    return { app, services, log, close: () => close(app, services) };
+  } catch (error) {
+    await services.database.close();
+    throw error;
+  }
+}
+
+function refuseOpenElsewhere({ host, apiKey }: Config): void {
+  if (apiKey !== undefined || isLoopback(host)) return;
+  throw new StartupError(
+    `TENON_HOST is ${host}, but no authentication is configured, and without it only loopback is served: ` +
+      'set TENON_API_KEY, or leave TENON_HOST at 127.0.0.1',
+  );
+}
+
+async function registerRoutes(server: FastifyInstance, services: Services): Promise<void> {
+  const { documents, master, connectors, sessions, settings, models, modelGroups, tasks, agents, memory } = services;
+  const clusterUuid = createHash('sha256').update(`cluster ${master.id}`).digest('base64url').slice(0, 22);
+  const build = { version: packageJson.version, date: await buildDate() };
+  const checkStore = (): Promise<number> => documents.count('connector');
+  await server.register(operationRoutes, { clusterUuid, build, checkStore, openApi: readDescription });
+  await server.register(settingsRoutes, { settings });
+  await server.register(connectorRoutes, { prefix: PREFIX, connectors });
+  await server.register(connectionRoutes, { prefix: PREFIX, sessions, connectors });
+  await server.register(modelRoutes, { prefix: PREFIX, models });
+  await server.register(modelGroupRoutes, { prefix: PREFIX, modelGroups });
+  await server.register(taskRoutes, { prefix: PREFIX, tasks });
+  await server.register(memoryRoutes, { prefix: PREFIX, memory });
+  for (const prefix of [PREFIX, AGENT_PREFIX]) await server.register(agentRoutes, { prefix, agents });
+}
+
+/** The build is as old as the file that runs: the bundle, or this source file. */
+async function buildDate(): Promise<string> {
+  const { mtime } = await stat(fileURLToPath(import.meta.url));
+  return mtime.toISOString();
+}
+
+/** Beside the bundle, or one floor above it and above this file. */
+async function readDescription(): Promise<string> {
+  const beside = fileURLToPath(new URL('openapi.yaml', import.meta.url));
+  return readFile(existsSync(beside) ? beside : fileURLToPath(new URL('../openapi.yaml', import.meta.url)), 'utf8');
+}
+
+async function close(app: FastifyInstance, services: Services): Promise<void> {
+  const cut = setTimeout(() => app.server.closeAllConnections(), REQUESTS_DEADLINE_MS);
+  const problems: unknown[] = [];
+  const attempt = (step: () => Promise<unknown>): Promise<unknown> => step().catch((error) => problems.push(error));
+  await attempt(() => app.close());
+  clearTimeout(cut);
+  await attempt(() => services.sessions.close(SESSIONS_DEADLINE_MS));
+  await attempt(() => services.outbound.close());
+  await attempt(() => services.database.close());
+  for (const err of problems) services.log.error({ err }, 'a part of the server did not close cleanly');
+}

@@ -1,0 +1,78 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import type { Redactor } from '../../telemetry/redactor.ts';
+import { type ErrorReport, reportError, wireType } from '../error-report.ts';
+import { truthy } from '../query.ts';
+import type { RouteTable } from '../route-table.ts';
+
+export interface ErrorsOptions {
+  readonly redactor: Redactor;
+  readonly routes: RouteTable;
+}
+
+/** Every failure becomes one of the envelopes E1 to E4 of the contract (0.4); texts pass the redactor. */
+export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInstance, { redactor, routes }) => {
+  app.decorateRequest('running', false);
+  app.addHook('preHandler', async (request) => {
+    request.running = true;
+  });
+
+  app.setErrorHandler<FastifyError>(async (error, request, reply) => {
+    if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return refuseMediaType(request, reply);
+    const report = reportError(error);
+    const abandoned = request.raw.destroyed && !request.raw.complete;
+    if (report.bug && !abandoned)
+      request.log.error({ err: error, req: request }, `${request.method} request failed: ${error.name}`);
+    else request.log.debug({ err: error, req: request }, `answered ${report.status}`);
+    // A client that is still sending would lose the answer with the connection: the rest is read and dropped.
+    if (report.status === 413) reply.removeHeader('connection');
+    if (report.retryAfterSeconds !== undefined) reply.header('retry-after', report.retryAfterSeconds);
+    reply.code(report.status).type('application/json');
+    return reply.serializer(JSON.stringify).send(envelope(error, report, request));
+  });
+
+  app.setNotFoundHandler(async (request, reply) => {
+    const allowed = routes.methodsOf(request.url);
+    const uri = redactor.clean(request.url);
+    if (allowed.length === 0) {
+      return reply.code(400).send({ error: `no handler found for uri [${uri}] and method [${request.method}]` });
+    }
+    const error = `Incorrect HTTP method for uri [${uri}] and method [${request.method}], allowed: [${allowed.join(', ')}]`;
+    return reply.code(405).header('allow', allowed.join(', ')).send({ error, status: 405 });
+  });
+
+  function envelope(error: Error, report: ErrorReport, request: FastifyRequest): unknown {
+    const config = request.routeOptions.config;
+    const reason = redactor.clean(report.reason);
+    if (config.profileEnvelope) return { error: reason, exception: reason };
+    if (config.executeEnvelope && request.running && !report.parsing) {
+      const details = { type: report.exception, reason: report.status === 400 ? 'Invalid Request' : 'System Error' };
+      return { status: report.status, error: { ...details, details: reason, ...actionOf(report) } };
+    }
+    const top = { type: wireType(report.exception), reason };
+    const traced = truthy((request.query as Record<string, unknown>)['error_trace']) && !report.bug;
+    const trace = traced && error.stack !== undefined ? { stack_trace: redactor.clean(error.stack) } : {};
+    const causes = report.cause === undefined ? {} : { caused_by: cause(report.cause) };
+    return {
+      error: { root_cause: [{ ...top, ...trace }], ...top, ...causes, ...actionOf(report), ...trace },
+      status: report.status,
+    };
+  }
+
+  function cause(report: ErrorReport): unknown {
+    const inner = report.cause === undefined ? {} : { caused_by: cause(report.cause) };
+    return { type: wireType(report.exception), reason: redactor.clean(report.reason), ...inner };
+  }
+});
+
+function actionOf(report: ErrorReport): { action?: 'authenticate' } {
+  return report.action === undefined ? {} : { action: report.action };
+}
+
+/** E2 for a body whose media type is missing or not JSON. */
+function refuseMediaType(request: FastifyRequest, reply: FastifyReply): unknown {
+  const type = request.headers['content-type'];
+  const error =
+    type === undefined ? 'Content-Type header is missing' : `Content-Type header [${type}] is not supported`;
+  return reply.code(406).type('application/json').serializer(JSON.stringify).send({ error, status: 406 });
+}

@@ -1,0 +1,22 @@
+import type { FastifyInstance } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
+import { parseJson } from '../../json.ts';
+import { filterPath } from '../filter-path.ts';
+import { queryText, truthy } from '../query.ts';
+
+/** The media type of every JSON answer, and the server-wide query parameters `pretty` and `filter_path`. */
+export const responsesPlugin = fastifyPlugin(async (app: FastifyInstance) => {
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (!String(reply.getHeader('content-type') ?? '').startsWith('application/json')) return payload;
+    reply.header('content-type', 'application/json; charset=UTF-8');
+    const { pretty, filter_path: path } = (request.query ?? {}) as Record<string, unknown>;
+    const expression = queryText(path) ?? '';
+    if (typeof payload !== 'string' || (!truthy(pretty) && expression === '')) return payload;
+    const value = parseJson(payload);
+    if (value === undefined) return payload;
+    const shown = expression === '' ? value : filterPath(value, expression);
+    const text = truthy(pretty) ? `${JSON.stringify(shown, null, 2)}\n` : JSON.stringify(shown);
+    reply.header('content-length', Buffer.byteLength(text));
+    return text;
+  });
+});

@@ -1,0 +1,96 @@
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
+import { type Static, Type } from 'typebox';
+import type { Agents } from '../../agents/service.ts';
+import type { JsonObject } from '../../json.ts';
+import {
+  Agent,
+  ExecuteAgentRequest,
+  ExecuteAgentResponse,
+  ProbeQuery,
+  RegisterAgentRequest,
+  RegisterAgentResponse,
+  UpdateAgentRequest,
+} from '../../schemas/agents.ts';
+import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { truthy } from '../query.ts';
+
+export interface AgentRoutesOptions {
+  readonly agents: Agents;
+}
+
+const INDEX = '.plugins-ml-agent';
+const AgentId = Type.Object({ agent_id: Type.String() });
+type Body = { Body: JsonObject };
+type OfAgent = { Params: Static<typeof AgentId> };
+type Probe = { Querystring: Static<typeof ProbeQuery> };
+
+/** Agents, below either prefix of the API. */
+export const agentRoutes: FastifyPluginAsync<AgentRoutesOptions> = async (app, { agents }) => {
+  const tags = ['agents'];
+
+  app.post<Body>(
+    '/agents/_register',
+    {
+      schema: { tags, body: ref(RegisterAgentRequest), response: { 200: ref(RegisterAgentResponse) } },
+      config: { permission: 'agent:create' },
+    },
+    ({ principal, body }) => agents.register(principal, body),
+  );
+
+  app.get<OfAgent & Probe>(
+    '/agents/:agent_id',
+    {
+      schema: { tags, params: AgentId, querystring: ProbeQuery, response: { 200: ref(Agent) } },
+      config: { permission: 'agent:read' },
+    },
+    ({ principal, params, query }) => agents.get(principal, params.agent_id, { probe: truthy(query.probe) }),
+  );
+
+  app.put<OfAgent & Body>(
+    '/agents/:agent_id',
+    {
+      schema: { tags, params: AgentId, body: ref(UpdateAgentRequest), response: { 200: ref(WriteResponse) } },
+      config: { permission: 'agent:update' },
+    },
+    async ({ principal, params, body }) => writeResponse(INDEX, await agents.update(principal, params.agent_id, body)),
+  );
+
+  app.delete<OfAgent>(
+    '/agents/:agent_id',
+    {
+      schema: { tags, params: AgentId, response: { 200: ref(WriteResponse) } },
+      config: { permission: 'agent:delete' },
+    },
+    async ({ principal, params }) => writeResponse(INDEX, await agents.delete(principal, params.agent_id)),
+  );
+
+  app.post<OfAgent & Body>(
+    '/agents/:agent_id/_execute',
+    {
+      schema: { tags, params: AgentId, body: ref(ExecuteAgentRequest), response: { 200: ref(ExecuteAgentResponse) } },
+      config: { permission: 'agent:execute', executeEnvelope: true },
+    },
+    async ({ principal, params, body }, reply) => {
+      const result = await agents.execute(principal, params.agent_id, body, goneSignal(reply));
+      if (result.warnings.length > 0) reply.header('warning', result.warnings.map(warningHeader));
+      return result.body;
+    },
+  );
+};
+
+/** Aborted when the connection closes before the answer was sent. */
+function goneSignal(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once('close', () => {
+    if (!reply.raw.writableFinished) gone.abort(new Error('the client closed the connection'));
+  });
+  return gone.signal;
+}
+
+const LONGEST_WARNING = 500;
+
+/** A field value of RFC 9110: a quoted string of visible ASCII. */
+function warningHeader(text: string): string {
+  const plain = text.replace(/[^\x20-\x7e]+/g, ' ').slice(0, LONGEST_WARNING);
+  return `299 tenon "${plain.replace(/["\\]/g, '\\$&')}"`;
+}

@@ -1,0 +1,115 @@
+import type { Socket } from 'node:net';
+import {
+  type FastifyInstance,
+  type FastifyPluginAsync,
+  type FastifyReply,
+  type FastifyRequest,
+  fastify,
+  LogController,
+} from 'fastify';
+import type { Principal } from '../identity/principal.ts';
+import * as agents from '../schemas/agents.ts';
+import * as common from '../schemas/common.ts';
+import * as connections from '../schemas/connections.ts';
+import * as connectors from '../schemas/connectors.ts';
+import * as memory from '../schemas/memory.ts';
+import * as modelGroups from '../schemas/model-groups.ts';
+import * as models from '../schemas/models.ts';
+import * as operations from '../schemas/operations.ts';
+import * as settings from '../schemas/settings.ts';
+import * as tasks from '../schemas/tasks.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Redactor } from '../telemetry/redactor.ts';
+import { reportError, wireType } from './error-report.ts';
+import { authPlugin } from './plugins/auth.ts';
+import { closingPlugin } from './plugins/closing.ts';
+import { errorsPlugin } from './plugins/errors.ts';
+import { describeRoutes } from './plugins/openapi.ts';
+import { requestsPlugin } from './plugins/requests.ts';
+import { responsesPlugin } from './plugins/responses.ts';
+import { createRouteTable } from './route-table.ts';
+
+export interface ServerDeps {
+  readonly log: Logger;
+  readonly redactor: Redactor;
+  /** The one static key; `undefined` is open mode. */
+  readonly apiKey: string | undefined;
+  readonly principals: { readonly open: Principal; readonly apiKey: Principal };
+  /** Registers the routes of the rooms. */
+  readonly routes: FastifyPluginAsync;
+  /** Collect the API description under this version; `app.swagger()` gives it. */
+  readonly describeAs?: string;
+}
+
+const REQUEST_TIMEOUT_MS = 60_000;
+const MAXIMUM_ID_LENGTH = 512;
+
+/** The HTTP edge, ready to listen: reading, authentication, envelopes, answers; then the routes of the rooms. */
+export async function createServer(deps: ServerDeps): Promise<FastifyInstance> {
+  const app = fastify({
+    loggerInstance: deps.log,
+    logController: new LogController({ disableRequestLogging: true }),
+    exposeHeadRoutes: false,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAXIMUM_ID_LENGTH * 3 },
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: true, allErrors: false } },
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: answerUnroutable,
+  }) as unknown as FastifyInstance;
+  const routes = createRouteTable();
+
+  app.addHttpMethod('GET', { hasBody: true, overrideExisting: true });
+  app.addHook('onRoute', ({ method, url }) => routes.add(method, url));
+  if (deps.describeAs !== undefined) await describeRoutes(app, deps.describeAs);
+  await app.register(closingPlugin);
+  await app.register(errorsPlugin, { redactor: deps.redactor, routes });
+  await app.register(authPlugin, { apiKey: deps.apiKey, principals: deps.principals });
+  await app.register(requestsPlugin);
+  await app.register(responsesPlugin);
+  app.addHook('onResponse', async (request, reply) => {
+    const path = request.url.split('?', 1)[0];
+    const duration = Math.round(reply.elapsedTime);
+    request.log.debug({ method: request.method, path, status: reply.statusCode, duration }, 'request answered');
+  });
+  for (const schema of namedSchemas()) app.addSchema(schema);
+  await app.register(deps.routes);
+  return app;
+}
+
+function namedSchemas(): { readonly $id: string }[] {
+  const rooms = [agents, common, connections, connectors, memory, modelGroups, models, operations, settings, tasks];
+  const named = rooms.flatMap((room) => Object.values(room)).filter(isNamed);
+  return named.sort((a, b) => a.$id.localeCompare(b.$id, 'en'));
+}
+
+function isNamed(value: unknown): value is { readonly $id: string } {
+  return typeof value === 'object' && value !== null && '$id' in value && typeof value.$id === 'string';
+}
+
+/** A request line whose path cannot be decoded: no route, no hooks, the same envelope. */
+function answerUnroutable(error: Error, _request: FastifyRequest, reply: FastifyReply): void {
+  const { status, exception, reason } = reportError(error);
+  const top = { type: wireType(exception), reason };
+  reply.code(status).type('application/json; charset=UTF-8');
+  reply.serializer(JSON.stringify).send({ error: { root_cause: [top], ...top }, status });
+}
+
+/** Octets that are not HTTP: the parser has no request to answer to, so the answer is written by hand. */
+function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  const [status, phrase, text] = BROKEN_REQUESTS[error.code ?? ''] ?? [400, 'Bad Request', 'Request is not valid HTTP'];
+  const top = { type: 'illegal_argument_exception', reason: text };
+  const body = JSON.stringify({ error: { root_cause: [top], ...top }, status });
+  const head = [
+    `HTTP/1.1 ${status} ${phrase}`,
+    'Content-Type: application/json; charset=UTF-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ];
+  if (socket.writable) socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+const BROKEN_REQUESTS: Readonly<Record<string, readonly [status: number, phrase: string, text: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large', 'Request header fields are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout', 'Request was not received in time'],
+};

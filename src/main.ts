@@ -1,0 +1,94 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import closeWithGrace from 'close-with-grace';
+import packageJson from '../package.json' with { type: 'json' };
+import { buildApp } from './app.ts';
+import { type Config, readConfig } from './config.ts';
+import { StartupError } from './errors.ts';
+import { openStore } from './services.ts';
+import { migrate } from './store/migrator.ts';
+import { createLogger } from './telemetry/logger.ts';
+import { createRedactor } from './telemetry/redactor.ts';
+
+const USAGE = `Usage: tenon [verb]
+
+  serve      serve the API (the default)
+  migrate    bring the schema of the database up to date
+  openapi    write openapi.yaml into the current directory
+
+  --help     print this
+  --version  print the version
+
+Settings are environment variables named TENON_*; the README lists them.
+`;
+
+const CLOSE_DEADLINE_MS = 9000;
+
+async function serve(config: Config): Promise<void> {
+  const { app, log, close } = await buildApp(config);
+  const url = await app.listen({ host: config.host, port: config.port }).catch(async (error: Error) => {
+    await close();
+    throw new StartupError(`Cannot listen on ${config.host}:${config.port}: ${error.message}`);
+  });
+  // One forgotten promise must not take everybody's agents down; an exception nobody caught does.
+  process.on('unhandledRejection', (err) => log.error({ err }, 'a promise was rejected and nobody waited for it'));
+  closeWithGrace({ delay: CLOSE_DEADLINE_MS, logger: false, skip: ['unhandledRejection'] }, async ({ signal, err }) => {
+    if (err) log.fatal({ err }, 'unexpected failure');
+    log.info(`closing${signal ? ` on ${signal}` : ''}`);
+    await close();
+    log.info('closed');
+  });
+  log.info({ host: config.host, version: packageJson.version }, `serving on ${url}`);
+  if (config.apiKey === undefined) {
+    log.warn('open mode: no authentication is configured, so only this machine is answered; set TENON_API_KEY');
+  }
+}
+
+async function migrateStore(config: Config): Promise<void> {
+  const log = createLogger({ level: config.logLevel, redactor: createRedactor(), file: config.logFile });
+  const database = await openStore(config, log);
+  try {
+    const applied = await migrate(database, { mode: 'migrate' });
+    process.stdout.write(applied.length === 0 ? 'The schema is up to date\n' : `Applied ${applied.join(', ')}\n`);
+  } finally {
+    await database.close();
+  }
+}
+
+/** The description needs the routes, not the data: it is taken from a server on an empty store of its own. */
+async function describe(config: Config): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'tenon-openapi-'));
+  try {
+    const keyFile = join(folder, 'key', 'master.key');
+    const own = { dataDir: join(folder, 'data'), keyFile, keystore: 'file', databaseUrl: undefined } as const;
+    const { app, close } = await buildApp({ ...config, ...own, logLevel: 'silent' }, { describe: true });
+    await writeFile('openapi.yaml', app.swagger({ yaml: true }));
+    await close();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const VERBS: Readonly<Record<string, (config: Config) => Promise<void>>> = {
+  serve,
+  migrate: migrateStore,
+  openapi: describe,
+};
+
+async function run(verb = 'serve'): Promise<void> {
+  if (verb === '--help' || verb === '-h' || verb === 'help') return void process.stdout.write(USAGE);
+  if (verb === '--version' || verb === '-v') return void process.stdout.write(`${packageJson.version}\n`);
+  const work = VERBS[verb];
+  if (!work) throw new StartupError(`There is no verb '${verb}'; \`tenon --help\` lists them`);
+  await work(readConfig(process.env));
+}
+
+try {
+  await run(process.argv[2]);
+} catch (error) {
+  process.stderr.write(
+    error instanceof StartupError ? `tenon: ${error.message}\n` : `tenon: ${(error as Error).stack}\n`,
+  );
+  process.exitCode = 1;
+}

@@ -1,0 +1,189 @@
+import { mkdir } from 'node:fs/promises';
+import type { DestinationStream } from 'pino';
+import { type Agents, createAgents } from './agents/service.ts';
+import type { Config } from './config.ts';
+import { createConnectors } from './connectors/service.ts';
+import type { Connectors } from './connectors/types.ts';
+import { StartupError } from './errors.ts';
+import { createModelClient } from './llm/client.ts';
+import { createMcpSessions } from './mcp/sessions.ts';
+import type { McpSessions } from './mcp/types.ts';
+import { createConversations } from './memory/conversations.ts';
+import { createMemory, type Memory } from './memory/service.ts';
+import { createModelGroups, type ModelGroups } from './models/groups.ts';
+import { createModels, type Models } from './models/service.ts';
+import { createOutbound } from './outbound/fetch.ts';
+import type { Outbound } from './outbound/types.ts';
+import { createJournal } from './runs/journal.ts';
+import { verifyMasterKey } from './secrets/key-check.ts';
+import { openKeystore } from './secrets/keystore.ts';
+import type { MasterKey } from './secrets/types.ts';
+import { createVault } from './secrets/vault.ts';
+import { createSettings } from './settings/service.ts';
+import type { Settings } from './settings/types.ts';
+import { createAuditStore } from './store/audit.ts';
+import { createConnectionStore } from './store/connections.ts';
+import { type Database, openDatabase } from './store/database.ts';
+import { createDocuments, type Documents } from './store/documents.ts';
+import { createMasterKeys } from './store/master-keys.ts';
+import { createMcpToolStore } from './store/mcp-tools.ts';
+import { createMemoryStore } from './store/memory.ts';
+import { migrate } from './store/migrator.ts';
+import { createRunStore } from './store/runs.ts';
+import { createSettingStore } from './store/settings.ts';
+import { createTaskStore } from './store/tasks.ts';
+import { createTasks, type Tasks } from './tasks/service.ts';
+import { createAudit } from './telemetry/audit.ts';
+import { createLogger, type Logger } from './telemetry/logger.ts';
+import { createRedactor, type Redactor } from './telemetry/redactor.ts';
+import { createToolRegistry } from './tools/registry.ts';
+
+export interface ServiceOverrides {
+  /** Takes the log lines in place of standard output. */
+  readonly logStream?: DestinationStream;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+export interface Services {
+  readonly log: Logger;
+  readonly redactor: Redactor;
+  readonly database: Database;
+  readonly master: MasterKey;
+  readonly documents: Documents;
+  readonly settings: Settings;
+  readonly outbound: Outbound;
+  readonly connectors: Connectors;
+  readonly sessions: McpSessions;
+  readonly models: Models;
+  readonly modelGroups: ModelGroups;
+  readonly tasks: Tasks;
+  readonly agents: Agents;
+  readonly memory: Memory;
+}
+
+const TRUSTED = 'plugins.ml_commons.trusted_connector_endpoints_regex';
+const TRUSTED_PRIVATE = 'plugins.ml_commons.trusted_connector_private_endpoints_regex';
+
+/**
+ * Every room, wired: database, migrations, key, vault, settings, then the rooms from the bottom up.
+ * @throws StartupError
+ */
+export async function createServices(config: Config, overrides: ServiceOverrides = {}): Promise<Services> {
+  const redactor = createRedactor();
+  redactor.taint([config.apiKey, config.masterKey].filter((secret) => secret !== undefined));
+  const log = createLogger({ level: config.logLevel, redactor, file: config.logFile, stream: overrides.logStream });
+  const database = await openStore(config, log);
+  try {
+    await migrate(database, { mode: 'check' });
+    return await wire(config, { ...overrides, redactor, log, database });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** The database of this configuration, its folder made when it is not there. @throws StartupError */
+export async function openStore(config: Config, log: Logger): Promise<Database> {
+  if (config.databaseUrl === undefined) await makeFolder(config.dataDir);
+  return openDatabase({ url: config.databaseUrl, dataDir: config.dataDir, log });
+}
+
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StartupError(`TENON_DATA_DIR: ${path} cannot be created (${(error as Error).message})`);
+  }
+}
+
+interface Ground extends ServiceOverrides {
+  readonly redactor: Redactor;
+  readonly log: Logger;
+  readonly database: Database;
+}
+
+async function wire(config: Config, { redactor, log, database, now = Date.now }: Ground): Promise<Services> {
+  const clock = { now };
+  const masterKeys = createMasterKeys(database, clock);
+  const { keystore: kind, masterKey, keyFile, keyCommand, dataDir } = config;
+  const mayCreate = !(await masterKeys.any());
+  const master = await openKeystore({ kind, masterKey, keyFile, keyCommand, dataDir, mayCreate, log });
+  const vault = createVault(master);
+  await verifyMasterKey({ vault, master, masterKeys });
+
+  const clearTransient = database.kind === 'sqlite';
+  const environment = settingsOf(config);
+  const settings = await createSettings({
+    store: createSettingStore(database, clock),
+    environment,
+    clearTransient,
+    now,
+  });
+  const audit = createAudit({ log, sink: createAuditStore(database, clock) });
+  const documents = createDocuments(database, clock);
+  const outbound = createOutbound({ log });
+  const openMode = config.apiKey === undefined;
+  const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode, log, now });
+
+  const mcpTools = createMcpToolStore(database, clock);
+  const connections = createConnectionStore(database);
+  const sessions = createMcpSessions({
+    connectors,
+    outbound,
+    connections,
+    mcpTools,
+    settings,
+    audit,
+    redactor,
+    log,
+    now,
+  });
+
+  const tasks = createTasks({ store: createTaskStore(database, clock) });
+  const modelGroups = createModelGroups({ documents, audit });
+  const models = createModels({ documents, connectors, groups: modelGroups, tasks, settings, audit, redactor, now });
+  const modelClient = createModelClient({ models, connectors, redactor, log, now });
+
+  const memoryStore = createMemoryStore(database, clock);
+  const conversations = createConversations({ store: memoryStore, settings });
+  const memory = createMemory({ store: memoryStore, settings });
+  const journal = createJournal({ runs: createRunStore(database, clock) });
+  const registry = createToolRegistry({ sessions, connectors, mcpTools, settings, log });
+  const agents = createAgents({
+    documents,
+    models,
+    modelClient,
+    registry,
+    sessions,
+    mcpTools,
+    conversations,
+    journal,
+    settings,
+    audit,
+    log,
+  });
+  return {
+    log,
+    redactor,
+    database,
+    master,
+    documents,
+    settings,
+    outbound,
+    connectors,
+    sessions,
+    models,
+    modelGroups,
+    tasks,
+    agents,
+    memory,
+  };
+}
+
+function settingsOf({ trustedEndpoints, trustedPrivateEndpoints }: Config): Record<string, string> {
+  return {
+    ...(trustedEndpoints === undefined ? {} : { [TRUSTED]: JSON.stringify(trustedEndpoints) }),
+    ...(trustedPrivateEndpoints === undefined ? {} : { [TRUSTED_PRIVATE]: JSON.stringify(trustedPrivateEndpoints) }),
+  };
+}

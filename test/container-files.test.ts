@@ -1,0 +1,82 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { readConfig } from '../src/config.ts';
+
+const ROOT = new URL('../', import.meta.url);
+const text = (name: string): string => readFileSync(new URL(name, ROOT), 'utf8');
+const lines = text('Dockerfile').replaceAll('\\\n', ' ').split('\n');
+const instructions = (name: string): string[] =>
+  lines.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1).trim());
+
+describe('the image', () => {
+  it('copies only what is there and what .dockerignore lets through', () => {
+    const copied = instructions('COPY')
+      .filter((line) => !line.startsWith('--from'))
+      .flatMap((line) => line.split(/\s+/).slice(0, -1));
+    expect(copied.length).toBeGreaterThan(5);
+    const allowed = text('.dockerignore')
+      .split('\n')
+      .filter((line) => line.startsWith('!'))
+      .map((line) => line.slice(1));
+    for (const path of copied) {
+      expect(existsSync(new URL(path, ROOT)), path).toBe(true);
+      expect(allowed).toContain(path.replace(/^\.\//, ''));
+    }
+  });
+  it('takes from the build the parts that the bundle does not hold', () => {
+    const taken = instructions('COPY').filter((line) => line.startsWith('--from=build'));
+    const modules = taken.flatMap((line) => /node_modules\/(\S+) /.exec(line)?.[1] ?? []);
+    const needed = (name: string): string[] => {
+      const manifest = JSON.parse(text(`node_modules/${name}/package.json`)) as { dependencies?: object };
+      return [name, ...Object.keys(manifest.dependencies ?? {}).flatMap(needed)];
+    };
+    expect([...modules].sort()).toEqual(
+      needed('better-sqlite3')
+        .filter((name) => !isInstallOnly(name))
+        .sort(),
+    );
+  });
+  it('runs as a user without rights, on the current long-term release, with a health check', () => {
+    expect(instructions('FROM').every((line) => line.startsWith('node:24-'))).toBe(true);
+    expect(instructions('USER')).toEqual(['node']);
+    expect(instructions('HEALTHCHECK')[0]).toContain('/healthz');
+    expect(instructions('ENTRYPOINT')).toEqual(['["node", "dist/main.js"]']);
+    expect(instructions('CMD')).toEqual(['["serve"]']);
+  });
+  it('keeps data and key apart', () => {
+    expect(JSON.parse(instructions('VOLUME')[0] ?? '[]')).toEqual(['/var/lib/tenon/data', '/var/lib/tenon-key']);
+  });
+});
+
+describe('the composition', () => {
+  const { services, volumes, networks } = parse(text('compose.yaml')) as {
+    services: Record<string, { environment: Record<string, string>; volumes: string[]; networks: string[] }>;
+    volumes: object;
+    networks: object;
+  };
+  it('joins both servers by one network, with data and key on volumes of their own', () => {
+    expect(services['tenon']?.networks).toEqual(services['everything']?.networks);
+    expect(Object.keys(networks)).toEqual(services['tenon']?.networks);
+    expect(services['tenon']?.volumes.map((mount) => mount.split(':')[0])).toEqual(Object.keys(volumes));
+  });
+  it('needs a key, and trusts exactly the MCP server it names', () => {
+    const environment = services['tenon']?.environment ?? {};
+    expect(environment['TENON_API_KEY']).toMatch(/^\$\{TENON_API_KEY:\?/);
+    const resolved = Object.fromEntries(
+      Object.entries(environment).map(([name, value]) => [name, value.replaceAll('$$', '$')]),
+    );
+    const config = readConfig({ ...resolved, TENON_API_KEY: 'a-key' });
+    expect(config.host).toBe('0.0.0.0');
+    const pattern = new RegExp(`^(?:${config.trustedPrivateEndpoints?.[0]})$`);
+    expect(pattern.test('http://everything:3001/mcp')).toBe(true);
+    expect(pattern.test('http://everything:3001')).toBe(true);
+    expect(pattern.test('http://everything:30010/mcp')).toBe(false);
+  });
+});
+
+/** `prebuild-install` fetches the binary while npm installs; nothing loads it later. */
+function isInstallOnly(name: string): boolean {
+  const loaded = text('node_modules/better-sqlite3/lib/database.js') + text('node_modules/bindings/bindings.js');
+  return name !== 'better-sqlite3' && !loaded.includes(`require('${name}')`);
+}

@@ -1,0 +1,85 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { DEFINITIONS } from '../../src/settings/definitions.ts';
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+/** First cells of every table row of a document that are one piece of code. */
+function codeCells(markdown: string): string[] {
+  return [...markdown.matchAll(/^\| `([^`]+)` \|/gm)].map(([, cell]) => cell ?? '');
+}
+
+function section(markdown: string, heading: string): string {
+  const [, after = ''] = markdown.split(`\n## ${heading}\n`);
+  return after.split('\n## ')[0] ?? '';
+}
+
+describe('the documents name what the code knows', () => {
+  it('has one row for every cause code, and no row for a code that does not exist', () => {
+    const [, union = ''] = read('src/errors.ts').match(/export type CauseCode =([^;]+);/) ?? [];
+    const codes = [...union.matchAll(/'([a-z_]+)'/g)].map(([, code]) => code);
+    expect(codes.length).toBeGreaterThan(20);
+    expect(codeCells(section(read('docs/status-and-errors.md'), 'Cause codes')).sort()).toEqual(codes.sort());
+  });
+
+  it('gives every cause code a meaning and a remedy', () => {
+    const rows = section(read('docs/status-and-errors.md'), 'Cause codes').match(/^\| `.+$/gm) ?? [];
+    for (const row of rows) expect(row.split(' | ').filter((cell) => cell.trim().length > 3)).toHaveLength(3);
+  });
+
+  it('describes every state of a connection', () => {
+    const [, union = ''] = read('src/mcp/types.ts').match(/export type ConnectionStatus =([^;]+);/) ?? [];
+    const states = [...union.matchAll(/'([a-z_]+)'/g)].map(([, state]) => state);
+    const [table = ''] = section(read('docs/status-and-errors.md'), 'Status of a connection').split('\nMembers');
+    expect(codeCells(table).sort()).toEqual(states.sort());
+  });
+
+  it('has every environment variable in the settings table of the README, and no other', () => {
+    const names = [...new Set(read('src/config.ts').match(/\bTENON_[A-Z_]+/g))];
+    expect(names.length).toBeGreaterThan(10);
+    const table = codeCells(section(read('README.md'), 'Settings')).filter((name) => name.startsWith('TENON_'));
+    expect(table.sort()).toEqual(names.sort());
+  });
+
+  it('gives cluster settings that exist, with the defaults they have', () => {
+    const [, table = ''] = section(read('README.md'), 'Settings').split('| key | default | meaning |');
+    const rows = [...table.matchAll(/^\| `([^`]+)` \| ([^|]+) \|/gm)];
+    expect(rows.length).toBeGreaterThan(5);
+    for (const [, key, shown = ''] of rows) {
+      const definition = DEFINITIONS.get(`plugins.ml_commons.${key}`);
+      const value = { 'any public https': undefined, '`[]`': [], '`true`': 'true', '`false`': 'false' }[shown];
+      expect(definition && { [String(key)]: definition.default }).toEqual({ [String(key)]: value });
+    }
+  });
+
+  it('has one row in the list of routes for every route of openapi.yaml, and no other', () => {
+    const { paths } = parse(read('openapi.yaml')) as { paths: Record<string, object> };
+    const served = Object.entries(paths)
+      .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`))
+      .filter((route) => !route.startsWith('HEAD ') && !route.includes(' /_plugins/_agent/'));
+    const listed = [...read('docs/api.md').matchAll(/^\| ([A-Z, ]+) \| `(\/[^`]*)` \|/gm)].flatMap(
+      ([, methods = '', path = '']) => methods.split(', ').map((method) => `${method} ${path}`),
+    );
+    expect(listed.sort()).toEqual(served.sort());
+  });
+
+  it('links only to files that exist', () => {
+    for (const from of ['README.md', 'CONTRIBUTING.md', 'docs/api.md']) {
+      for (const [, target = ''] of read(from).matchAll(/\]\(([^):#]+)\)/g)) {
+        const path = new URL(target, new URL(`../../${from}`, import.meta.url));
+        expect(existsSync(path), `${from} -> ${target}`).toBe(true);
+      }
+    }
+  });
+
+  it('gives the two commands of the README as they are written in package.json', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const documents = `${read('README.md')}${read('CONTRIBUTING.md')}`;
+    const named = [...documents.matchAll(/npm run ([a-z:]+)/g)].map(([, name]) => name ?? '');
+    expect(named).toContain('demo');
+    for (const name of named) expect(scripts, name).toHaveProperty(name);
+    expect(read('README.md')).toContain('npm ci && npm run demo');
+    expect(read('README.md')).toContain('npm ci && npm test');
+  });
+});

@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createRedactor } from '../../src/telemetry/redactor.ts';
+
+function redactorOf(...values: string[]): (text: string) => string {
+  const redactor = createRedactor();
+  redactor.taint(values);
+  return redactor.clean;
+}
+
+describe('a redactor', () => {
+  it('leaves text alone while nothing is tainted', () => {
+    expect(redactorOf()('any text')).toBe('any text');
+  });
+  it('cuts a value wherever it stands', () => {
+    expect(redactorOf('CANARY-A1')('aCANARY-A1b CANARY-A1')).toBe('a[redacted]b [redacted]');
+  });
+  it('cuts the longer of two values first', () => {
+    expect(redactorOf('abcd', 'abcdef')('abcdef abcd')).toBe('[redacted] [redacted]');
+  });
+  it('ignores values that are too short to be told from words', () => {
+    expect(redactorOf('abc', '')('abc')).toBe('abc');
+  });
+  it('takes no character as a pattern', () => {
+    expect(redactorOf('a.c$^*(')('abc$^*( a.c$^*(')).toBe('abc$^*( [redacted]');
+  });
+  it('cuts the base64 of basic credentials that hold the value', () => {
+    const text = Buffer.from('svc:p:ä€-secret').toString('base64');
+    const shown = redactorOf('p:ä€-secret')(`Basic ${text}`);
+    expect(shown).toContain('[redacted]');
+    expect(Buffer.from(shown.replace(/^Basic |\[redacted\]/g, ''), 'base64').toString()).not.toContain('secret');
+  });
+  it('cuts the octets of a header field', () => {
+    const octets = Buffer.from('pässword').toString('latin1');
+    expect(redactorOf('pässword')(`X-Key: ${octets}`)).toBe('X-Key: [redacted]');
+  });
+  it('keeps working when values are added later', () => {
+    const redactor = createRedactor();
+    redactor.taint(['first-value']);
+    expect(redactor.clean('first-value second-value')).toBe('[redacted] second-value');
+    redactor.taint(['second-value', 'first-value']);
+    expect(redactor.clean('first-value second-value')).toBe('[redacted] [redacted]');
+  });
+
+  it('leaves no spelling of any value in any text', () => {
+    const secret = fc.string({ minLength: 8, maxLength: 40, unit: 'grapheme' });
+    fc.assert(
+      fc.property(secret, fc.string(), fc.string(), (value, before, after) => {
+        const clean = redactorOf(value);
+        const marker = '[redacted]';
+        const encoded = encodeURIComponent(value);
+        for (const spelling of [value, JSON.stringify(value).slice(1, -1), encoded, encoded.replaceAll('%20', '+')]) {
+          expect(clean(`<${spelling}>`)).toContain(marker);
+        }
+        for (const alphabet of ['base64', 'base64url'] as const) {
+          const text = Buffer.from(`${before}${value}${after}`).toString(alphabet);
+          expect(clean(text)).toContain(marker);
+        }
+      }),
+    );
+  });
+});
