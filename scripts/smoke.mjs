@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -50,9 +51,39 @@ async function useOnce() {
   expectEqual('POST connectors/_create', created.status, 200);
   const { connector_id: id } = await created.json();
   expectEqual('GET connector', (await fetch(`${url}/_plugins/_ml/connectors/${id}`)).status, 200);
+  expectEqual('POST models/_predict', await predict(url), 200);
   child.kill('SIGTERM');
   const { code } = await ended;
   expectEqual('exit code', code, 0);
+}
+
+/** Sends one request out through a connector: the HTTP client of the bundle is not the one the tests run with. */
+async function predict(url) {
+  const remote = createServer((request, response) => {
+    request.resume().on('end', () => response.setHeader('content-type', 'application/json').end('{"answer":42}'));
+  });
+  await new Promise((resolve) => remote.listen(0, '127.0.0.1', resolve));
+  try {
+    const post = (path, body) =>
+      fetch(`${url}/_plugins/_ml/models/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+    const action = {
+      action_type: 'predict',
+      method: 'POST',
+      url: `http://127.0.0.1:${remote.address().port}/`,
+      request_body: '{}',
+    };
+    const connector = { name: 'smoke', version: 1, protocol: 'http', credential: { key: 'smoke' }, actions: [action] };
+    const registered = await post('_register?deploy=true', { name: 'smoke', function_name: 'remote', connector });
+    const { model_id: id } = await registered.json();
+    return (await post(`${id}/_predict`, { parameters: {} })).status;
+  } finally {
+    remote.close();
+    remote.closeAllConnections();
+  }
 }
 
 try {

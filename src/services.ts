@@ -43,6 +43,8 @@ export interface ServiceOverrides {
   readonly logStream?: DestinationStream;
   /** Epoch milliseconds. */
   readonly now?: () => number;
+  /** Sees the SQL of every statement (SQLite). */
+  readonly onStatement?: (sql: string) => void;
 }
 
 export interface Services {
@@ -73,7 +75,7 @@ export async function createServices(config: Config, overrides: ServiceOverrides
   const redactor = createRedactor();
   redactor.taint([config.apiKey, config.masterKey].filter((secret) => secret !== undefined));
   const log = createLogger({ level: config.logLevel, redactor, file: config.logFile, stream: overrides.logStream });
-  const database = await openStore(config, log);
+  const database = await openStore(config, log, overrides.onStatement);
   try {
     await migrate(database, { mode: 'check' });
     return await wire(config, { ...overrides, redactor, log, database });
@@ -84,9 +86,9 @@ export async function createServices(config: Config, overrides: ServiceOverrides
 }
 
 /** The database of this configuration, its folder made when it is not there. @throws StartupError */
-export async function openStore(config: Config, log: Logger): Promise<Database> {
+export async function openStore(config: Config, log: Logger, onStatement?: (sql: string) => void): Promise<Database> {
   if (config.databaseUrl === undefined) await makeFolder(config.dataDir);
-  return openDatabase({ url: config.databaseUrl, dataDir: config.dataDir, log });
+  return openDatabase({ url: config.databaseUrl, dataDir: config.dataDir, log, onStatement });
 }
 
 async function makeFolder(path: string): Promise<void> {
@@ -122,7 +124,7 @@ async function wire(config: Config, { redactor, log, database, now = Date.now }:
   });
   const audit = createAudit({ log, sink: createAuditStore(database, clock) });
   const documents = createDocuments(database, clock);
-  const outbound = createOutbound({ log });
+  const outbound = createOutbound({ log, clean: (text) => redactor.clean(text) });
   const openMode = config.apiKey === undefined;
   const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode, log, now });
 
@@ -151,6 +153,7 @@ async function wire(config: Config, { redactor, log, database, now = Date.now }:
   const journal = createJournal({ runs: createRunStore(database, clock) });
   const registry = createToolRegistry({ sessions, connectors, mcpTools, settings, log });
   const agents = createAgents({
+    database,
     documents,
     models,
     modelClient,

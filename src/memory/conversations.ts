@@ -3,7 +3,8 @@ import type { Principal } from '../identity/principal.ts';
 import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
 import type { Settings } from '../settings/types.ts';
-import type { MemoryStore, MessageRow } from '../store/memory.ts';
+import type { Unit } from '../store/database.ts';
+import type { MemoryStore, MessageRow, NewMemory } from '../store/memory.ts';
 import { createConversationLocks } from './conversation-locks.ts';
 import { ownerFor, ownMemory, requireMemoryFeature } from './service.ts';
 
@@ -19,6 +20,13 @@ export interface Trace {
   readonly response: string;
 }
 
+/** Where a turn takes place. */
+export interface Conversation {
+  readonly memoryId: string;
+  /** A new memory, which is stored with its first message. */
+  readonly unsaved?: NewMemory;
+}
+
 /** A turn that is being answered. */
 export interface OpenTurn {
   readonly messageId: string;
@@ -30,13 +38,17 @@ export interface OpenTurn {
 /** What agents do with memory: contract 7.4. */
 export interface Conversations {
   /** A new memory, or the one that is named. @throws RESOURCE_NOT_FOUND, UNAUTHORIZED, FEATURE_DISABLED */
-  open(principal: Principal, memoryId: string | undefined, name: string): Promise<string>;
+  open(principal: Principal, memoryId: string | undefined, name: string): Promise<Conversation>;
   /** A message of this memory. @throws RESOURCE_NOT_FOUND */
   message(memoryId: string, messageId: string): Promise<MessageRow>;
   /** The newest `limit` finished turns, oldest first; only those before `before` when it is given. */
   history(memoryId: string, limit: number, before?: MessageRow): Promise<FinishedTurn[]>;
-  /** Stores the question with an empty answer, or takes up the message that is given. */
-  begin(memoryId: string, question: string, messageId?: string): Promise<OpenTurn>;
+  /** Stores the question with an empty answer, or takes up the message that is given; `within` a transaction. */
+  begin(
+    conversation: Conversation,
+    question: string,
+    options?: { messageId?: string | undefined; within?: Unit },
+  ): Promise<OpenTurn>;
   /** Turns of one memory run one after another, in the order they came. */
   exclusively<T>(memoryId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
 }
@@ -56,9 +68,9 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
   return {
     async open(principal, memoryId, name) {
       requireMemoryFeature(settings);
-      if (memoryId !== undefined) return (await ownMemory(store, principal, memoryId)).id;
-      const row = await store.create({ id: newId(), name: name.slice(0, LONGEST_NAME), ...ownerFor(principal) });
-      return row.id;
+      if (memoryId !== undefined) return { memoryId: (await ownMemory(store, principal, memoryId)).id };
+      const id = newId();
+      return { memoryId: id, unsaved: { id, name: name.slice(0, LONGEST_NAME), ...ownerFor(principal) } };
     },
 
     async message(memoryId, messageId) {
@@ -77,12 +89,14 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
       return earlier.map((row) => ({ question: row.input ?? '', answer: row.response ?? '' }));
     },
 
-    async begin(memoryId, question, messageId) {
+    async begin({ memoryId, unsaved }, question, { messageId, within } = {}) {
+      const joined = within === undefined ? {} : { within };
       const id = messageId ?? newId();
-      if (messageId === undefined) await append({ id, memoryId, input: question, response: '' });
+      if (unsaved !== undefined) await store.create(unsaved, joined);
+      if (messageId === undefined) await append({ id, memoryId, input: question, response: '' }, joined);
       let traces = 0;
-      async function append(message: Parameters<MemoryStore['append']>[0]): Promise<void> {
-        if ((await store.append(message)) === undefined) {
+      async function append(...message: Parameters<MemoryStore['append']>): Promise<void> {
+        if ((await store.append(...message)) === undefined) {
           throw new RESOURCE_NOT_FOUND(`Memory [${memoryId}] not found`);
         }
       }
@@ -90,11 +104,12 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
         messageId: id,
         trace(trace) {
           traces += 1;
-          return append({ id: newId(), memoryId, parentMessageId: id, traceNumber: traces, ...trace });
+          const message = { id: newId(), memoryId, parentMessageId: id, traceNumber: traces, ...trace };
+          return append(message, { touch: false });
         },
         async finish(response, additionalInfo) {
-          const outcome = await store.updateMessage(id, { response, additionalInfo: JSON.stringify(additionalInfo) });
-          if (outcome.result === 'not_found') throw new RESOURCE_NOT_FOUND(`Message [${id}] not found`);
+          const found = await store.answer(id, { response, additionalInfo: JSON.stringify(additionalInfo) });
+          if (!found) throw new RESOURCE_NOT_FOUND(`Message [${id}] not found`);
         },
       };
     },

@@ -1,5 +1,6 @@
 import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
+import type { Unit } from '../store/database.ts';
 import type { RunState, RunStore } from '../store/runs.ts';
 import { foldSteps, isDurable, type RunFold, type RunStep, stepBody, stepOf } from './steps.ts';
 
@@ -18,14 +19,16 @@ interface RunLog {
   readonly runId: string;
   /**
    * Commits the step. Steps are committed in the order of the calls, one at a time; once one could not be written no
-   * later one is, so that the journal never has a hole. @throws STORE_BUSY, UniqueViolation (another process drives it)
+   * later one is, so that the journal never has a hole. The final answer completes the run.
+   * @throws STORE_BUSY, UniqueViolation (another process drives it)
    */
   append(step: RunStep): Promise<void>;
   finish(state: Exclude<RunState, 'running'>): Promise<void>;
 }
 
 export interface Journal {
-  begin(start: RunStart): Promise<RunLog>;
+  /** `within`: the transaction the beginning is part of. */
+  begin(start: RunStart, within?: Unit): Promise<RunLog>;
   /** The steps of a run in their order; empty for a run nobody knows. */
   read(runId: string): Promise<RunStep[]>;
   fold(runId: string): Promise<RunFold>;
@@ -44,9 +47,9 @@ export function createJournal({ runs }: JournalDeps): Journal {
   return {
     read,
     fold: async (runId) => foldSteps(await read(runId)),
-    async begin(start) {
+    async begin(start, within) {
       const runId = newId();
-      await runs.insert({ id: runId, ...start });
+      await runs.insert({ id: runId, ...start }, within === undefined ? {} : { within });
       let seq = 0;
       let last: Promise<void> = Promise.resolve();
       return {
@@ -54,7 +57,9 @@ export function createJournal({ runs }: JournalDeps): Journal {
         append(step) {
           last = last.then(async () => {
             seq += 1;
-            await runs.append(runId, { seq, kind: step.kind, body: stepBody(step) }, { durable: isDurable(step) });
+            const ended = step.kind === 'final_answer' ? ({ state: 'completed' } as const) : {};
+            const options = { durable: isDurable(step), ...ended };
+            await runs.append(runId, { seq, kind: step.kind, body: stepBody(step) }, options);
           });
           return last;
         },

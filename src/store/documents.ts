@@ -59,6 +59,8 @@ export interface Documents {
   delete(kind: DocumentKind, id: string): Promise<WriteOutcome>;
   /** Ids of the documents of `kind` that point at the target, in order of creation. */
   referencing(kind: DocumentKind, target: Reference): Promise<string[]>;
+  /** All documents of a kind, in order of creation. */
+  list(kind: DocumentKind): Promise<StoredDocument[]>;
   sealedCredential(kind: DocumentKind, id: string): Promise<string | undefined>;
   count(kind: DocumentKind): Promise<number>;
 }
@@ -187,6 +189,15 @@ export function createDocuments(database: Database, { now = Date.now }: { now?: 
       });
     },
 
+    async list(kind) {
+      const rows = await kysely
+        .selectFrom('documents')
+        .selectAll()
+        .where('kind', '=', kind)
+        .orderBy('created_seq')
+        .execute();
+      return rows.map(stored);
+    },
     async referencing(kind, target) {
       const rows = await kysely
         .selectFrom('document_references as reference')

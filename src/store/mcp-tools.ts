@@ -1,5 +1,6 @@
 import type { JsonObject } from '../json.ts';
 import type { Database } from './database.ts';
+import { prepare } from './prepared.ts';
 
 export interface McpToolRow {
   readonly name: string;
@@ -37,6 +38,15 @@ const ROWS_PER_STATEMENT = 100;
 /** The registered tools of MCP servers, and the names agents offer them under. */
 export function createMcpToolStore(database: Database, { now = Date.now }: { now?: () => number } = {}): McpToolStore {
   const { kysely } = database;
+  const namesOf = prepare((p: { agentId: string }) =>
+    kysely
+      .selectFrom('offered_names')
+      .select(['offered_as', 'connector_id', 'tool'])
+      .where('agent_id', '=', p.agentId)
+      .orderBy('create_time')
+      .orderBy('offered_as'),
+  );
+
   return {
     replace(connectorId, tools) {
       const names = new Set<string>();
@@ -102,13 +112,7 @@ export function createMcpToolStore(database: Database, { now = Date.now }: { now
     },
 
     async offeredNames(agentId) {
-      const rows = await kysely
-        .selectFrom('offered_names')
-        .select(['offered_as', 'connector_id', 'tool'])
-        .where('agent_id', '=', agentId)
-        .orderBy('create_time')
-        .orderBy('offered_as')
-        .execute();
+      const { rows } = await namesOf(kysely, { agentId });
       return rows.map((row) => ({ offeredAs: row.offered_as, connectorId: row.connector_id, tool: row.tool }));
     },
 

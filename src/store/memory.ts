@@ -1,6 +1,6 @@
-import type { Database } from './database.ts';
+import type { Database, Unit, WriteOptions } from './database.ts';
 import type { WriteOutcome } from './documents.ts';
-import { prepare } from './prepared.ts';
+import { createMemoryStatements } from './memory-statements.ts';
 import { createSequences } from './sequences.ts';
 import type { Tables } from './tables.ts';
 
@@ -40,14 +40,18 @@ export interface Page {
   readonly offset: number;
 }
 
+export interface NewMemory {
+  readonly id: string;
+  readonly name?: string;
+  readonly applicationType?: string;
+  readonly additionalInfo?: string;
+  readonly owner?: string;
+}
+
+type Within = Pick<WriteOptions, 'within'>;
+
 export interface MemoryStore {
-  create(memory: {
-    id: string;
-    name?: string;
-    applicationType?: string;
-    additionalInfo?: string;
-    owner?: string;
-  }): Promise<MemoryRow>;
+  create(memory: NewMemory, options?: Within): Promise<MemoryRow>;
   get(id: string): Promise<MemoryRow | undefined>;
   /** Newest `updatedTime` first. */
   list(page: Page): Promise<MemoryRow[]>;
@@ -55,10 +59,15 @@ export interface MemoryStore {
   /** Deletes the messages too. `false` when there was none. */
   delete(id: string): Promise<boolean>;
   any(): Promise<boolean>;
-  /** Gives the message the next `seq` and touches the memory's `updatedTime`. `undefined`: no such memory. */
-  append(message: MessageFields & { id: string; memoryId: string }): Promise<MessageRow | undefined>;
+  /** Gives the message the next `seq` and touches the memory's `updatedTime`, unless told not to. `undefined`: no such memory. */
+  append(
+    message: MessageFields & { id: string; memoryId: string },
+    options?: Within & { touch?: boolean },
+  ): Promise<MessageRow | undefined>;
   message(id: string): Promise<MessageRow | undefined>;
   updateMessage(id: string, change: { response?: string; additionalInfo?: string }): Promise<WriteOutcome>;
+  /** Stores what a turn came to and touches the memory's `updatedTime`. `false`: no such message. */
+  answer(id: string, answer: { response: string; additionalInfo: string }): Promise<boolean>;
   /** Oldest first, without traces (rows with a parent). */
   messages(memoryId: string, page: Page): Promise<MessageRow[]>;
   /** By `traceNumber`. */
@@ -71,58 +80,18 @@ export interface MemoryStore {
 export function createMemoryStore(database: Database, { now = Date.now }: { now?: () => number } = {}): MemoryStore {
   const { kysely } = database;
   const nextSeqNo = createSequences(database);
-  const memoryById = prepare((p: { id: string }) => kysely.selectFrom('memories').selectAll().where('id', '=', p.id));
-  const messageById = prepare((p: { id: string }) => kysely.selectFrom('messages').selectAll().where('id', '=', p.id));
-  const touch = prepare((p: { id: string; time: number }) =>
-    kysely.updateTable('memories').set({ updated_time: p.time }).where('id', '=', p.id),
-  );
-  const insertMessage = prepare((p: Omit<Tables['messages'], 'seq' | 'version' | 'updated_time'>) =>
-    kysely
-      .insertInto('messages')
-      .values((row) => ({
-        id: p.id,
-        memory_id: p.memory_id,
-        seq: row
-          .selectFrom('messages')
-          .where('memory_id', '=', p.memory_id)
-          .select((last) => last(last.fn.coalesce(last.fn.max('seq'), last.lit(0)), '+', last.lit(1)).as('seq')),
-        parent_message_id: p.parent_message_id,
-        trace_number: p.trace_number,
-        input: p.input,
-        prompt_template: p.prompt_template,
-        response: p.response,
-        origin: p.origin,
-        additional_info: p.additional_info,
-        version: 1,
-        create_time: p.create_time,
-        updated_time: null,
-      }))
-      .returningAll(),
-  );
-  const turns = prepare((p: { memoryId: string; limit: number; offset: number }) =>
-    kysely
-      .selectFrom('messages')
-      .selectAll()
-      .where('memory_id', '=', p.memoryId)
-      .where('parent_message_id', 'is', null)
-      .orderBy('seq')
-      .limit(p.limit)
-      .offset(p.offset),
-  );
-  const finished = prepare((p: { memoryId: string; limit: number }) =>
-    kysely
-      .selectFrom('messages')
-      .selectAll()
-      .where('memory_id', '=', p.memoryId)
-      .where('parent_message_id', 'is', null)
-      .where('response', 'is not', null)
-      .where('response', '!=', '')
-      .orderBy('seq', 'desc')
-      .limit(p.limit),
-  );
+  const { memoryById, messageById, touch, insertMemory, hold, insertMessage, setAnswer, turns, finished } =
+    createMemoryStatements(database);
+
+  /** What a writer does first in a conversation: it puts those who write there at the same time in line. */
+  async function enter(unit: Unit, memoryId: string, touches: boolean): Promise<boolean> {
+    if (!touches) return (await hold(unit, { id: memoryId })).rows.length > 0;
+    const { numAffectedRows } = await touch(unit, { id: memoryId, time: now() });
+    return Boolean(numAffectedRows);
+  }
 
   return {
-    create(memory) {
+    create(memory, options) {
       return database.write(async (transaction) => {
         const time = now();
         const row = {
@@ -131,14 +100,13 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
           application_type: memory.applicationType ?? null,
           additional_info: memory.additionalInfo ?? null,
           owner: memory.owner ?? null,
-          version: 1,
           seq_no: await nextSeqNo(transaction, 'memory'),
           create_time: time,
           updated_time: time,
         };
-        await transaction.insertInto('memories').values(row).execute();
+        await insertMemory(transaction, row);
         return memoryRow(row);
-      });
+      }, options);
     },
 
     async get(id) {
@@ -189,12 +157,9 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
       return (await kysely.selectFrom('memories').select('id').limit(1).executeTakeFirst()) !== undefined;
     },
 
-    append(message) {
+    append(message, options) {
       return database.write(async (transaction) => {
-        const time = now();
-        // Touching the memory first also puts concurrent writers of one conversation in line.
-        const { numAffectedRows } = await touch(transaction, { id: message.memoryId, time });
-        if (!numAffectedRows) return undefined;
+        if (!(await enter(transaction, message.memoryId, options?.touch ?? true))) return undefined;
         const { rows } = await insertMessage(transaction, {
           id: message.id,
           memory_id: message.memoryId,
@@ -205,10 +170,10 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
           response: message.response ?? null,
           origin: message.origin ?? null,
           additional_info: message.additionalInfo ?? null,
-          create_time: time,
+          create_time: now(),
         });
         return rows[0] && messageRow(rows[0]);
-      });
+      }, options);
     },
 
     async message(id) {
@@ -232,6 +197,16 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
           .executeTakeFirst();
         if (!updated) return { id, version: 1, seqNo, result: 'not_found' };
         return { id, version: updated.version, seqNo, result: 'updated' };
+      });
+    },
+
+    answer(id, answer) {
+      return database.write(async (transaction) => {
+        const time = now();
+        const { rows } = await setAnswer(transaction, { id, ...answer, time });
+        if (!rows[0]) return false;
+        await touch(transaction, { id: rows[0].memory_id, time });
+        return true;
       });
     },
 
@@ -260,7 +235,7 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
   };
 }
 
-function memoryRow(row: Tables['memories']): MemoryRow {
+function memoryRow(row: Omit<Tables['memories'], 'version'>): MemoryRow {
   return {
     id: row.id,
     name: row.name ?? undefined,

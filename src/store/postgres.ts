@@ -36,6 +36,7 @@ export async function openPostgres(url: string, { log }: { log: StoreLog }): Pro
   return {
     kind: 'postgres',
     dialect: new PostgresDialect({ pool: { connect, end: () => pool.end() } }),
+    oneWriter: false,
     isBusy: (error) => REPEATABLE.has(sqlState(error)),
     isUniqueViolation: (error) => sqlState(error) === UNIQUE_VIOLATION,
     async script(connection, text) {

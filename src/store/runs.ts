@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json.ts';
-import type { Database } from './database.ts';
+import type { Database, WriteOptions } from './database.ts';
 import { prepare } from './prepared.ts';
 import type { Tables } from './tables.ts';
 
@@ -14,6 +14,7 @@ export interface RunRow {
   readonly state: RunState;
   readonly request: JsonObject;
   readonly createTime: number;
+  /** Of the last change of state; steps have times of their own. */
   readonly lastUpdateTime: number;
 }
 
@@ -25,20 +26,26 @@ export interface RunStepRow {
 }
 
 export interface RunStore {
-  insert(run: {
-    id: string;
-    agentId: string;
-    memoryId?: string;
-    messageId?: string;
-    principal: string;
-    request: JsonObject;
-  }): Promise<void>;
+  insert(
+    run: {
+      id: string;
+      agentId: string;
+      memoryId?: string;
+      messageId?: string;
+      principal: string;
+      request: JsonObject;
+    },
+    options?: Pick<WriteOptions, 'within'>,
+  ): Promise<void>;
   get(id: string): Promise<RunRow | undefined>;
-  /** Appends step `seq`; a `seq` that is taken throws UniqueViolation (two processes must not drive one run). */
+  /**
+   * Appends step `seq`, and with it sets `state` when that is given; a `seq` that is taken throws UniqueViolation (two
+   * processes must not drive one run).
+   */
   append(
     runId: string,
     step: { seq: number; kind: string; body: JsonObject },
-    options: { durable: boolean },
+    options: { durable: boolean; state?: RunState },
   ): Promise<void>;
   steps(runId: string): Promise<RunStepRow[]>;
   setState(runId: string, state: RunState): Promise<void>;
@@ -48,37 +55,43 @@ export interface RunStore {
 /** The rows of the run journal; what a step means is the business of `runs`. */
 export function createRunStore(database: Database, { now = Date.now }: { now?: () => number } = {}): RunStore {
   const { kysely } = database;
+  const insertRun = prepare((p: Tables['runs']) =>
+    kysely.insertInto('runs').values({
+      id: p.id,
+      agent_id: p.agent_id,
+      memory_id: p.memory_id,
+      message_id: p.message_id,
+      principal: p.principal,
+      state: p.state,
+      request: p.request,
+      create_time: p.create_time,
+      last_update_time: p.last_update_time,
+    }),
+  );
   const insertStep = prepare((p: { runId: string; seq: number; kind: string; body: string; time: number }) =>
     kysely
       .insertInto('run_steps')
       .values({ run_id: p.runId, seq: p.seq, kind: p.kind, body: p.body, create_time: p.time }),
-  );
-  const touch = prepare((p: { runId: string; time: number }) =>
-    kysely.updateTable('runs').set({ last_update_time: p.time }).where('id', '=', p.runId),
   );
   const setState = prepare((p: { runId: string; state: string; time: number }) =>
     kysely.updateTable('runs').set({ state: p.state, last_update_time: p.time }).where('id', '=', p.runId),
   );
 
   return {
-    async insert(run) {
+    async insert(run, options) {
       const time = now();
-      await database.write((transaction) =>
-        transaction
-          .insertInto('runs')
-          .values({
-            id: run.id,
-            agent_id: run.agentId,
-            memory_id: run.memoryId ?? null,
-            message_id: run.messageId ?? null,
-            principal: run.principal,
-            state: 'running',
-            request: JSON.stringify(run.request),
-            create_time: time,
-            last_update_time: time,
-          })
-          .execute(),
-      );
+      const row = {
+        id: run.id,
+        agent_id: run.agentId,
+        memory_id: run.memoryId ?? null,
+        message_id: run.messageId ?? null,
+        principal: run.principal,
+        state: 'running',
+        request: JSON.stringify(run.request),
+        create_time: time,
+        last_update_time: time,
+      };
+      await database.write((transaction) => insertRun(transaction, row), options);
     },
 
     async get(id) {
@@ -86,12 +99,12 @@ export function createRunStore(database: Database, { now = Date.now }: { now?: (
       return row && fromRow(row);
     },
 
-    append(runId, { seq, kind, body }, { durable }) {
+    append(runId, { seq, kind, body }, { durable, state }) {
       return database.write(
         async (transaction) => {
           const time = now();
           await insertStep(transaction, { runId, seq, kind, body: JSON.stringify(body), time });
-          await touch(transaction, { runId, time });
+          if (state !== undefined) await setState(transaction, { runId, state, time });
         },
         { durable },
       );

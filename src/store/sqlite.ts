@@ -25,18 +25,25 @@ class TransactionalSqliteAdapter extends SqliteAdapter {
   }
 }
 
+interface SqliteOptions {
+  readonly busyLimitMs: number;
+  readonly log: StoreLog;
+  readonly onStatement: ((sql: string) => void) | undefined;
+}
+
 /**
  * Opens the file at `path`, creating it (0600) and its directory (0700) when they do not exist. The journal mode is
  * left to the migrator, so that a file this code must not touch stays as it is.
  * @throws StartupError when the directory or the file cannot be used.
  */
-export function openSqlite(path: string, { busyLimitMs, log }: { busyLimitMs: number; log: StoreLog }): Engine {
+export function openSqlite(path: string, { busyLimitMs, log, onStatement }: SqliteOptions): Engine {
   let handle: Sqlite.Database;
   try {
     prepareDirectory(dirname(path), log);
     closeSync(openSync(path, 'a', 0o600));
     chmodSync(path, 0o600);
-    handle = new Sqlite(path, { timeout: busyLimitMs });
+    const verbose = onStatement && ((sql?: unknown) => onStatement(String(sql)));
+    handle = new Sqlite(path, { timeout: busyLimitMs, ...(verbose && { verbose }) });
     handle.pragma('schema_version');
     handle.pragma('foreign_keys = ON');
     handle.pragma('synchronous = NORMAL');
@@ -44,6 +51,7 @@ export function openSqlite(path: string, { busyLimitMs, log }: { busyLimitMs: nu
   } catch (error) {
     throw new StartupError(`The database file ${path} cannot be opened: ${(error as Error).message}`);
   }
+  let syncs = false;
   return {
     kind: 'sqlite',
     dialect: {
@@ -52,7 +60,7 @@ export function openSqlite(path: string, { busyLimitMs, log }: { busyLimitMs: nu
       createIntrospector: (kysely) => new SqliteIntrospector(kysely),
       createQueryCompiler: () => new SqliteQueryCompiler(),
     },
-    writers: createTurns(),
+    oneWriter: true,
     isBusy,
     isUniqueViolation: (error) => {
       const code = (error as { code?: unknown } | undefined)?.code;
@@ -62,7 +70,9 @@ export function openSqlite(path: string, { busyLimitMs, log }: { busyLimitMs: nu
       handle.exec(text);
     },
     syncEachCommit(on) {
+      if (on === syncs) return;
       handle.pragma(`synchronous = ${on ? 'FULL' : 'NORMAL'}`);
+      syncs = on;
     },
   };
 }
@@ -92,6 +102,7 @@ function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
   const turns = createTurns();
   let release = (): void => {};
   const run = (sql: string) => connection.executeQuery(CompiledQuery.raw(sql));
+  const begin = { read: handle.prepare('begin'), write: handle.prepare('begin immediate') };
   return {
     async init() {},
     async acquireConnection() {
@@ -102,7 +113,7 @@ function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
       release();
     },
     async beginTransaction(_connection, { accessMode }) {
-      handle.exec(accessMode === 'read only' ? 'begin' : 'begin immediate');
+      begin[accessMode === 'read only' ? 'read' : 'write'].run();
     },
     async commitTransaction() {
       await run('commit');

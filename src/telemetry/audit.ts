@@ -3,6 +3,10 @@ import type { Logger } from './logger.ts';
 
 /** Writes one log line and, through its sink, one row. A sink that fails is logged and never fails the caller. */
 export interface Audit {
+  /**
+   * Answers when the row is stored; for a call of a tool as soon as it is on its way, so that it is committed together
+   * with what its caller writes about the call.
+   */
   record(entry: AuditEntry): Promise<void>;
 }
 
@@ -18,11 +22,10 @@ export function createAudit({ log, sink }: AuditDeps): Audit {
       const { action, outcome, ...facts } = entry;
       const subject = entry.tool === undefined ? 'audit' : 'MCP audit';
       log.info({ action, outcome, ...facts }, `${subject}: ${action} ${outcome}`);
-      try {
-        await sink.insert(entry);
-      } catch (error) {
+      const stored = sink.insert(entry).catch((error: unknown) => {
         log.error({ err: error, action, outcome }, `audit row of ${action} was not stored`);
-      }
+      });
+      if (entry.tool === undefined) await stored;
     },
   };
 }

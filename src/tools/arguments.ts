@@ -31,8 +31,9 @@ export function createArgumentChecker(): ArgumentChecker {
     logger: false,
     code: { regExp: Object.assign(() => ({ test: () => true }), { code: 'matchesEverything' }) },
   } as const;
-  const current = new Ajv2020(options).removeKeyword('pattern').removeKeyword('patternProperties');
-  const older = new Ajv(options).removeKeyword('pattern').removeKeyword('patternProperties');
+  // Made when first needed: a compiler costs more than all the schemas of an ordinary agent.
+  let current: Ajv | undefined;
+  let older: Ajv | undefined;
   const compiled = new LRUCache<string, { validate: ValidateFunction | undefined }>({ max: CACHED_SCHEMAS });
 
   function compile(schema: JsonObject): ValidateFunction | undefined {
@@ -47,7 +48,12 @@ export function createArgumentChecker(): ArgumentChecker {
 
   function dialect(schema: JsonObject): Ajv {
     const uri = schema.$schema;
-    return typeof uri === 'string' && /draft-0?[4-7]/.test(uri) ? older : current;
+    if (typeof uri === 'string' && /draft-0?[4-7]/.test(uri)) {
+      older ??= new Ajv(options).removeKeyword('pattern').removeKeyword('patternProperties');
+      return older;
+    }
+    current ??= new Ajv2020(options).removeKeyword('pattern').removeKeyword('patternProperties');
+    return current;
   }
 
   return {

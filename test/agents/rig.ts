@@ -20,6 +20,8 @@ export interface Rig extends Rest {
   readonly modelId: string;
   services(): Services;
   readonly lines: string[];
+  /** The SQL run so far, values included. */
+  readonly statements: string[];
   /** An MCP server on a free port; stopped with the rig. */
   server(script?: FakeMcpScript): Promise<FakeMcpServer>;
   /** A connector to an address; `client_config` is quick to give up unless told otherwise. */
@@ -46,6 +48,7 @@ interface Reply {
 export async function openRig(...replies: LlmScript[]): Promise<Rig> {
   const folder = await mkdtemp(join(tmpdir(), 'tenon-agents-'));
   const lines: string[] = [];
+  const statements: string[] = [];
   const config = readConfig({
     TENON_DATA_DIR: join(folder, 'data'),
     TENON_KEY_FILE: join(folder, 'key', 'master.key'),
@@ -53,7 +56,10 @@ export async function openRig(...replies: LlmScript[]): Promise<Rig> {
     XDG_CONFIG_HOME: folder,
   });
   const start = async () => {
-    const app = await buildApp(config, { logStream: { write: (line: string) => void lines.push(line) } });
+    const app = await buildApp(config, {
+      logStream: { write: (line: string) => void lines.push(line) },
+      onStatement: (sql) => void statements.push(sql),
+    });
     const url = await app.app.listen({ host: '127.0.0.1', port: 0 });
     return { app, url, rest: createRest(url) };
   };
@@ -70,6 +76,7 @@ export async function openRig(...replies: LlmScript[]): Promise<Rig> {
     modelId,
     services: () => running.app.services,
     lines,
+    statements,
     send: (method, path, body) => running.rest.send(method, path, body),
     ok: (method, path, body) => running.rest.ok(method, path, body),
     async server(script) {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { newId } from '../../src/ids.ts';
 import { createConversationLocks } from '../../src/memory/conversation-locks.ts';
 import { type Conversations, createConversations } from '../../src/memory/conversations.ts';
 import { createMemoryStore, type MemoryStore } from '../../src/store/memory.ts';
@@ -17,28 +18,65 @@ beforeEach(async () => {
 });
 afterEach(() => fresh.dispose());
 
+/** A memory that is stored already. */
+async function memory(): Promise<string> {
+  const { id } = await store.create({ id: newId(), name: 'q' });
+  return id;
+}
+
 async function turn(memoryId: string, question: string, answer?: string): Promise<string> {
-  const open = await conversations.begin(memoryId, question);
+  const open = await conversations.begin({ memoryId }, question);
   if (answer !== undefined) await open.finish(answer, {});
   return open.messageId;
 }
 
 describe('a conversation', () => {
-  it('is made with the name of the question, or is the one that is named', async () => {
-    const id = await conversations.open(me, undefined, 'why? 🦉');
-    expect(await store.get(id)).toMatchObject({ name: 'why? 🦉' });
-    expect(await conversations.open(me, id, 'other')).toBe(id);
+  it('is made with the name of the question and stored with it, or is the one that is named', async () => {
+    const made = await conversations.open(me, undefined, 'why? 🦉');
+    const { memoryId } = made;
+    expect(await store.get(memoryId)).toBeUndefined();
+    const { messageId } = await conversations.begin(made, 'why? 🦉');
+    expect(await store.get(memoryId)).toMatchObject({ name: 'why? 🦉' });
+    expect(await store.message(messageId)).toMatchObject({ memoryId, input: 'why? 🦉' });
+    expect(await conversations.open(me, memoryId, 'other')).toEqual({ memoryId });
     await expect(conversations.open(me, 'nobody', 'x')).rejects.toMatchObject({
       statusCode: 404,
       message: 'Memory [nobody] not found',
     });
     const long = await conversations.open(me, undefined, 'x'.repeat(5000));
-    expect((await store.get(long))?.name).toHaveLength(1000);
+    expect(long.unsaved?.name).toHaveLength(1000);
+  });
+
+  it('begins wholly or not at all in the transaction it is given', async () => {
+    const made = await conversations.open(me, undefined, 'q');
+    const failing = fresh.database.write(async (within) => {
+      await conversations.begin(made, 'q', { within });
+      throw new Error('the run could not begin');
+    });
+    await expect(failing).rejects.toThrow('the run could not begin');
+    expect(await store.get(made.memoryId)).toBeUndefined();
+    expect(await store.messages(made.memoryId, { limit: 10, offset: 0 })).toEqual([]);
+  });
+
+  it('moves its time when a turn begins and ends, and with no trace', async () => {
+    let time = 0;
+    const clocked = createMemoryStore(fresh.database, { now: () => time });
+    const own = createConversations({ store: clocked, settings: { flag: () => true } });
+    const made = await own.open(me, undefined, 'q');
+    const updated = async () => (await clocked.get(made.memoryId))?.updatedTime;
+    time = 10;
+    const open = await own.begin(made, 'q');
+    time = 20;
+    await open.trace({ origin: 'LLM', input: 'q', response: 'calls' });
+    expect(await updated()).toBe(10);
+    time = 30;
+    await open.finish('a', {});
+    expect(await updated()).toBe(30);
   });
 
   it('stores the question first, traces below it, and the answer at the end', async () => {
-    const id = await conversations.open(me, undefined, 'q');
-    const open = await conversations.begin(id, 'q');
+    const id = await memory();
+    const open = await conversations.begin({ memoryId: id }, 'q');
     expect(await store.message(open.messageId)).toMatchObject({ memoryId: id, input: 'q', response: '' });
     await open.trace({ origin: 'LLM', input: 'q', response: 'calls' });
     await open.trace({ origin: 'echo', input: '{}', response: 'x' });
@@ -54,7 +92,7 @@ describe('a conversation', () => {
   });
 
   it('remembers the newest finished turns by their order, not by their time', async () => {
-    const id = await conversations.open(me, undefined, 'q');
+    const id = await memory();
     for (let n = 1; n <= 12; n += 1) await turn(id, `q${n}`, `a${n}`);
     await turn(id, 'unfinished');
     expect(await conversations.history(id, 2)).toEqual([
@@ -66,7 +104,7 @@ describe('a conversation', () => {
   });
 
   it('remembers what was before a given message only', async () => {
-    const id = await conversations.open(me, undefined, 'q');
+    const id = await memory();
     await turn(id, 'q1', 'a1');
     await turn(id, 'q2', 'a2');
     const third = await turn(id, 'q3', 'a3');
@@ -75,8 +113,8 @@ describe('a conversation', () => {
   });
 
   it('knows its own messages only, and no traces', async () => {
-    const id = await conversations.open(me, undefined, 'q');
-    const other = await conversations.open(me, undefined, 'q');
+    const id = await memory();
+    const other = await memory();
     const message = await turn(other, 'q', 'a');
     await expect(conversations.message(id, message)).rejects.toMatchObject({ statusCode: 404 });
     await expect(conversations.message(id, 'nobody')).rejects.toMatchObject({ message: 'Message [nobody] not found' });
@@ -85,20 +123,20 @@ describe('a conversation', () => {
   });
 
   it('takes up a message again', async () => {
-    const id = await conversations.open(me, undefined, 'q');
+    const id = await memory();
     const message = await turn(id, 'q');
-    const open = await conversations.begin(id, 'q', message);
+    const open = await conversations.begin({ memoryId: id }, 'q', { messageId: message });
     expect(open.messageId).toBe(message);
     expect(await store.messages(id, { limit: 10, offset: 0 })).toHaveLength(1);
   });
 
   it('that was deleted under way says so', async () => {
-    const id = await conversations.open(me, undefined, 'q');
-    const open = await conversations.begin(id, 'q');
+    const id = await memory();
+    const open = await conversations.begin({ memoryId: id }, 'q');
     await store.delete(id);
     await expect(open.trace({ origin: 'LLM', input: '', response: '' })).rejects.toMatchObject({ statusCode: 404 });
     await expect(open.finish('a', {})).rejects.toMatchObject({ statusCode: 404 });
-    await expect(conversations.begin(id, 'q')).rejects.toMatchObject({ statusCode: 404 });
+    await expect(conversations.begin({ memoryId: id }, 'q')).rejects.toMatchObject({ statusCode: 404 });
   });
 
   it('is not begun while the feature is off', async () => {

@@ -35,6 +35,43 @@ onEachEngine('a database', (database) => {
     expect(wrongScope).not.toBeInstanceOf(UniqueViolation);
   });
 
+  it('keeps the order of writes that come together, and lets none suffer for the failure of another', async () => {
+    const { kysely, write } = database();
+    const insert = (name: string) =>
+      write((transaction) => transaction.insertInto('settings').values(setting(name)).execute());
+    const names = ['a', 'b', 'a', 'c'];
+    const written = await Promise.allSettled([
+      ...names.map(insert),
+      write(async () => {
+        throw new Error('changed my mind');
+      }),
+    ]);
+    expect(written.map(({ status }) => status).sort()).toEqual([
+      'fulfilled',
+      'fulfilled',
+      'fulfilled',
+      'rejected',
+      'rejected',
+    ]);
+    expect(written.at(-1)).toMatchObject({ reason: { message: 'changed my mind' } });
+    const rows = await kysely.selectFrom('settings').select('name').orderBy('name').execute();
+    expect(rows.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('writes inside the transaction of another write, which keeps or undoes both', async () => {
+    const { kysely, write } = database();
+    const both = (fails: boolean) =>
+      write(async (unit) => {
+        await write((within) => within.insertInto('settings').values(setting('inner')).execute(), { within: unit });
+        if (fails) throw new Error('undone');
+        await unit.insertInto('settings').values(setting('outer')).execute();
+      });
+    await expect(both(true)).rejects.toThrow('undone');
+    expect(await kysely.selectFrom('settings').select('name').execute()).toEqual([]);
+    await both(false);
+    expect(await kysely.selectFrom('settings').select('name').execute()).toHaveLength(2);
+  });
+
   it('gives whole numbers for 64-bit columns and counts', async () => {
     const { kysely, write } = database();
     const time = 1_796_000_000_123;
@@ -106,6 +143,32 @@ describe('a SQLite file', () => {
     );
     const underFile = openDatabase({ dataDir: join(home, 'tenon.db', 'data') });
     await expect(underFile).rejects.toBeInstanceOf(StartupError);
+  });
+});
+
+describe('writes to a SQLite file', () => {
+  it('of one turn of the event loop are committed once, on the disk when one of them has to be', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'tenon-group-'));
+    const statements: string[] = [];
+    const database = await openDatabase({ dataDir, onStatement: (sql) => void statements.push(sql.toLowerCase()) });
+    await migrate(database, { mode: 'migrate' });
+    const insert = (name: string, durable: boolean) =>
+      database.write((transaction) => transaction.insertInto('settings').values(setting(name)).execute(), { durable });
+    statements.length = 0;
+    await Promise.all([insert('a', false), insert('b', true), insert('c', false)]);
+    await insert('d', true);
+    await insert('e', false);
+    const seen = statements.map((sql) => (sql.startsWith('insert') ? 'insert' : sql));
+    const commit = (...inserts: string[]) => ['begin immediate', ...inserts, 'commit'];
+    expect(seen).toEqual([
+      'pragma synchronous = full',
+      ...commit('insert', 'insert', 'insert'),
+      ...commit('insert'),
+      'pragma synchronous = normal',
+      ...commit('insert'),
+    ]);
+    await database.close();
+    await rm(dataDir, { recursive: true, force: true });
   });
 });
 

@@ -27,6 +27,19 @@ onEachEngine('runs', (database) => {
     expect(await runs.get('other')).toBeUndefined();
   });
 
+  it('end with a step, or not at all when the step cannot be written', async () => {
+    const runs = createRunStore(database(), { now: () => 1 });
+    await runs.insert(start('r'));
+    await runs.insert(start('taken'));
+    const final = { seq: 1, kind: 'final_answer', body: {} };
+    await runs.append('r', final, { durable: false, state: 'completed' });
+    expect(await runs.get('r')).toMatchObject({ state: 'completed' });
+    await runs.append('taken', final, { durable: false });
+    const late = runs.append('taken', final, { durable: false, state: 'completed' });
+    await expect(late).rejects.toBeInstanceOf(UniqueViolation);
+    expect(await runs.get('taken')).toMatchObject({ state: 'running' });
+  });
+
   it('keep their steps in order of seq, whatever the order of writing', async () => {
     const runs = createRunStore(database(), { now: () => 1 });
     await runs.insert(start('r'));

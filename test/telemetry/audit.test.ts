@@ -1,8 +1,11 @@
 import { expect, it } from 'vitest';
 import type { AuditEntry } from '../../src/schemas/audit.ts';
+import { createAuditStore } from '../../src/store/audit.ts';
+import { openDatabase } from '../../src/store/database.ts';
 import { createAudit } from '../../src/telemetry/audit.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createRedactor } from '../../src/telemetry/redactor.ts';
+import { sqliteDatabase } from '../support/databases.ts';
 
 const ENTRY: AuditEntry = {
   principal: 'open',
@@ -42,4 +45,25 @@ it('does not fail its caller when the row cannot be stored', async () => {
     'audit: connector_create ok',
     'audit row of connector_create was not stored',
   ]);
+});
+
+it('is not waited for by the call of a tool, and its failure is logged all the same', async () => {
+  let fail: (error: Error) => void = () => undefined;
+  const { record, lines } = auditWith(() => new Promise((_, reject) => (fail = reject)));
+  await record(ENTRY);
+  expect(lines).toHaveLength(1);
+  fail(new Error('disk full'));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(lines[1]).toMatchObject({ level: 'error', msg: 'audit row of tool_call was not stored' });
+});
+
+it('stores the row of a tool call that nobody waited for before the database closes', async () => {
+  const { database, options, dispose } = await sqliteDatabase();
+  const log = createLogger({ level: 'silent', redactor: createRedactor() });
+  await createAudit({ log, sink: createAuditStore(database) }).record(ENTRY);
+  await database.close();
+  const again = await openDatabase(options);
+  expect(await createAuditStore(again).list(10)).toMatchObject([ENTRY]);
+  await again.close();
+  await dispose();
 });

@@ -2,13 +2,14 @@ import { setMaxListeners } from 'node:events';
 import type { Principal } from '../../identity/principal.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Message, ModelClient } from '../../llm/types.ts';
-import type { Conversations, FinishedTurn, OpenTurn, Trace } from '../../memory/conversations.ts';
+import type { Conversation, Conversations, FinishedTurn, OpenTurn, Trace } from '../../memory/conversations.ts';
 import type { Journal } from '../../runs/journal.ts';
 import { foldSteps, type RunStep } from '../../runs/steps.ts';
+import type { Database } from '../../store/database.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ArgumentChecker } from '../../tools/arguments.ts';
 import type { ToolRegistry } from '../../tools/registry.ts';
-import type { MissingTools, ResolvedTools } from '../../tools/tool.ts';
+import type { MissingTools, ResolvedTools, Tool } from '../../tools/tool.ts';
 import type { AgentInput } from '../input.ts';
 import { driveRun, type LoopEvent } from '../loop.ts';
 import { wellFormed } from '../text.ts';
@@ -21,6 +22,7 @@ export interface ConversationalDeps {
   readonly registry: Pick<ToolRegistry, 'resolve'>;
   readonly conversations: Conversations;
   readonly journal: Pick<Journal, 'begin'>;
+  readonly database: Pick<Database, 'write'>;
   readonly checker: ArgumentChecker;
   readonly log: Logger;
 }
@@ -56,7 +58,8 @@ export async function runConversationalTurn(request: TurnRequest, deps: Conversa
   const settings = turnSettings(agent, input);
   // Each call under way listens to it; they leave when they end.
   setMaxListeners(0, signal);
-  const memoryId = await conversations.open(principal, input.memoryId, input.question ?? '');
+  const conversation = await conversations.open(principal, input.memoryId, input.question ?? '');
+  const { memoryId, unsaved } = conversation;
   return conversations.exclusively(memoryId, signal, async () => {
     const before = input.regenerateInteractionId
       ? await conversations.message(memoryId, input.regenerateInteractionId)
@@ -65,35 +68,50 @@ export async function runConversationalTurn(request: TurnRequest, deps: Conversa
       ? await conversations.message(memoryId, input.parentInteractionId)
       : undefined;
     const question = wellFormed(input.question ?? before?.input ?? '');
-    const history = await conversations.history(memoryId, settings.historyLimit, before ?? parent);
-    const turn = await conversations.begin(memoryId, question, parent?.id);
-    return answerTurn({ ...request, settings, memoryId, question, history, turn }, deps);
+    const history = unsaved ? [] : await conversations.history(memoryId, settings.historyLimit, before ?? parent);
+    const begun = await begin(request, { conversation, question, messageId: parent?.id }, deps);
+    return answerTurn({ ...request, settings, memoryId, question, history, ...begun }, deps);
   });
 }
 
-interface OpenedTurn extends TurnRequest {
+interface BegunTurn {
+  readonly turn: OpenTurn;
+  readonly run: Awaited<ReturnType<Journal['begin']>>;
+}
+
+interface OpenedTurn extends TurnRequest, BegunTurn {
   readonly settings: TurnSettings;
   readonly memoryId: string;
   readonly question: string;
   readonly history: readonly FinishedTurn[];
-  readonly turn: OpenTurn;
+}
+
+/** The memory (when it is new), the question and the run are stored together. */
+function begin(
+  { principal, agentId, input }: TurnRequest,
+  start: { conversation: Conversation; question: string; messageId: string | undefined },
+  { conversations, journal, database }: ConversationalDeps,
+): Promise<BegunTurn> {
+  const { conversation, question, messageId } = start;
+  return database.write(async (within) => {
+    const turn = await conversations.begin(conversation, question, { messageId, within });
+    const run = await journal.begin(
+      {
+        agentId,
+        memoryId: conversation.memoryId,
+        messageId: turn.messageId,
+        principal: principal.id,
+        request: { question, parameters: { ...input.parameters } },
+      },
+      within,
+    );
+    return { turn, run };
+  });
 }
 
 async function answerTurn(opened: OpenedTurn, deps: ConversationalDeps): Promise<TurnResult> {
-  const { agentId, memoryId, principal, question, settings, turn } = opened;
-  const run = await deps.journal.begin({
-    agentId,
-    memoryId,
-    messageId: turn.messageId,
-    principal: principal.id,
-    request: { question, parameters: { ...opened.input.parameters } },
-  });
-  const steps: RunStep[] = [];
-  const append = async (step: RunStep): Promise<void> => {
-    await run.append(step);
-    steps.push(step);
-    if (settings.keepTraces) await trace(step, steps, opened, deps.log);
-  };
+  const { agentId, memoryId, run, settings, turn } = opened;
+  const { messageId } = turn;
   try {
     const resolved = await deps.registry.resolve({
       agentId,
@@ -102,23 +120,27 @@ async function answerTurn(opened: OpenedTurn, deps: ConversationalDeps): Promise
       ...(settings.selectedTools ? { selected: settings.selectedTools } : {}),
       signal: opened.signal,
     });
-    const final = await drive(opened, resolved, run.runId, append, deps);
-    await leave(`run ${run.runId}`, () => run.finish('completed'), deps.log);
-    const kept = await leave(
-      `message ${turn.messageId}`,
-      () => turn.finish(final, additionalInfo(steps, resolved.tools)),
-      deps.log,
-    );
+    const { tools, missing } = resolved;
+    const steps: RunStep[] = [];
+    let kept = false;
+    /** A step and what memory keeps of it are written side by side, in one transaction where the store can. */
+    const append = async (step: RunStep): Promise<void> => {
+      const shown = [...steps, step];
+      const [, remembered] = await Promise.all([run.append(step), remember(step, shown, tools, opened, deps.log)]);
+      steps.push(step);
+      if (step.kind === 'final_answer') kept = remembered;
+    };
+    await drive(opened, resolved, run.runId, append, deps);
     const { modelId, verbose, includeTokenUsage } = settings;
-    const { messageId } = turn;
-    const { tools } = resolved;
     const body = conversationalReply({ memoryId, messageId, modelId, steps, tools, verbose, includeTokenUsage });
     const lost = kept ? [] : [`The answer could not be stored in memory ${memoryId}`];
-    return { body, warnings: [...resolved.missing.map(warningText), ...lost] };
+    return { body, warnings: [...missing.map(warningText), ...lost] };
   } catch (error) {
     const cause = opened.signal.aborted ? 'the request was cancelled' : (error as Error).message;
-    await leave(`run ${run.runId}`, () => run.finish('failed'), deps.log);
-    await leave(`message ${turn.messageId}`, () => turn.finish(`Agent execution failed: ${cause}`, {}), deps.log);
+    await Promise.all([
+      leave(`run ${run.runId}`, () => run.finish('failed'), deps.log),
+      leave(`message ${messageId}`, () => turn.finish(`Agent execution failed: ${cause}`, {}), deps.log),
+    ]);
     throw error;
   }
 }
@@ -129,11 +151,11 @@ async function drive(
   runId: string,
   append: (step: RunStep) => Promise<void>,
   { modelClient, checker }: ConversationalDeps,
-): Promise<string> {
+): Promise<void> {
   const { principal, agentId, question, settings, signal } = opened;
   const system = [settings.systemPrompt, ...missingNote(missing)].join('\n\n');
   const specs = tools.map((tool) => tool.spec);
-  const final = await driveRun([], {
+  await driveRun([], {
     limits: { maxIterations: settings.maxIterations, maxFaultyAnswers: FAULTY_ANSWERS },
     signal,
     append,
@@ -163,7 +185,6 @@ async function drive(
         record,
       }),
   });
-  return final.text;
 }
 
 function messagesOf({ question, answer }: FinishedTurn): Message[] {
@@ -186,14 +207,19 @@ function warningText({ connectorId, name, code, message }: MissingTools): string
   return `The tools of connector "${name}" (${connectorId}) are missing (${code}): ${message}`;
 }
 
-async function trace(
+/** The answer, or a trace of the step; whether it could be stored. */
+async function remember(
   step: RunStep,
   steps: readonly RunStep[],
-  { question, turn }: OpenedTurn,
+  tools: readonly Tool[],
+  { question, settings, turn }: OpenedTurn,
   log: Logger,
-): Promise<void> {
-  const entry = traceOf(step, steps, question);
-  if (entry) await leave(`trace of message ${turn.messageId}`, () => turn.trace(entry), log);
+): Promise<boolean> {
+  if (step.kind === 'final_answer') {
+    return leave(`message ${turn.messageId}`, () => turn.finish(step.text, additionalInfo(steps, tools)), log);
+  }
+  const entry = settings.keepTraces ? traceOf(step, steps, question) : undefined;
+  return entry === undefined || leave(`trace of message ${turn.messageId}`, () => turn.trace(entry), log);
 }
 
 function traceOf(step: RunStep, steps: readonly RunStep[], question: string): Trace | undefined {
