@@ -27,9 +27,12 @@ const CLOSE_DEADLINE_MS = 9000;
 
 async function serve(config: Config): Promise<void> {
   const { app, log, close } = await buildApp(config);
-  const url = await app.listen({ host: config.host, port: config.port }).catch(async (error: Error) => {
+  const { host, port, apiKey } = config;
+  const listenTextResolver = (address: string): string => `tenon ${packageJson.version} serving on ${address}`;
+  await app.listen({ host, port, listenTextResolver }).catch(async (error: NodeJS.ErrnoException) => {
     await close();
-    throw new StartupError(`Cannot listen on ${config.host}:${config.port}: ${error.message}`);
+    const remedy = error.code === 'EADDRINUSE' ? '; set TENON_PORT to another port' : '';
+    throw new StartupError(`Cannot listen on ${host}:${port}: ${error.message}${remedy}`);
   });
   // One forgotten promise must not take everybody's agents down; an exception nobody caught does.
   process.on('unhandledRejection', (err) => log.error({ err }, 'a promise was rejected and nobody waited for it'));
@@ -39,10 +42,9 @@ async function serve(config: Config): Promise<void> {
     await close();
     log.info('closed');
   });
-  log.info({ host: config.host, version: packageJson.version }, `serving on ${url}`);
-  if (config.apiKey === undefined) {
+  if (apiKey === undefined) {
     log.warn('open mode: no authentication is configured, so only this machine is answered; set TENON_API_KEY');
-  }
+  } else log.info('callers need the API key; connectors reach loopback only where a trusted list names it');
 }
 
 async function migrateStore(config: Config): Promise<void> {
@@ -76,8 +78,10 @@ const VERBS: Readonly<Record<string, (config: Config) => Promise<void>>> = {
   openapi: describe,
 };
 
-async function run(verb = 'serve'): Promise<void> {
-  if (verb === '--help' || verb === '-h' || verb === 'help') return void process.stdout.write(USAGE);
+const HELP: ReadonlySet<string> = new Set(['--help', '-h', 'help']);
+
+async function run(verb = 'serve', ...rest: readonly string[]): Promise<void> {
+  if ([verb, ...rest].some((word) => HELP.has(word))) return void process.stdout.write(USAGE);
   if (verb === '--version' || verb === '-v') return void process.stdout.write(`${packageJson.version}\n`);
   const work = VERBS[verb];
   if (!work) throw new StartupError(`There is no verb '${verb}'; \`tenon --help\` lists them`);
@@ -85,7 +89,7 @@ async function run(verb = 'serve'): Promise<void> {
 }
 
 try {
-  await run(process.argv[2]);
+  await run(...process.argv.slice(2));
 } catch (error) {
   process.stderr.write(
     error instanceof StartupError ? `tenon: ${error.message}\n` : `tenon: ${(error as Error).stack}\n`,

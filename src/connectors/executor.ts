@@ -103,11 +103,19 @@ export function createExecutor({ credentials, outbound, policy, log, now }: Exec
       const url = mcpUrl(connector);
       const address = mcpAddress(url, connector.parameters.endpoint);
       const credential = await credentials.open(connector);
+      let judged = policy();
+      let ofAddress = policyForAddress(judged, url, address);
       return {
         url: address,
         headers: renderHeaders(connector.headers ?? {}, { credential, parameters: {} }, 'mcp', texts),
         origins: originsOf(connector),
-        policy: policyForAddress(policy(), url, address),
+        get policy() {
+          if (judged !== policy()) {
+            judged = policy();
+            ofAddress = policyForAddress(judged, url, address);
+          }
+          return ofAddress;
+        },
       };
     },
   };

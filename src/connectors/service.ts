@@ -2,7 +2,7 @@ import { CONFLICT, CONNECTOR_NOT_FOUND, ID_TAKEN, INVALID_ARGUMENT } from '../er
 import type { Principal } from '../identity/principal.ts';
 import { chosenId } from '../ids.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
-import type { Outbound } from '../outbound/types.ts';
+import type { EndpointPolicy, Outbound } from '../outbound/types.ts';
 import type { Vault } from '../secrets/types.ts';
 import type { Settings } from '../settings/types.ts';
 import { UniqueViolation } from '../store/database.ts';
@@ -44,7 +44,11 @@ export interface ConnectorsDeps {
 export function createConnectors(deps: ConnectorsDeps): Connectors {
   const { documents, settings, outbound, audit, log, now = Date.now } = deps;
   const credentials = createCredentials(deps);
-  const policy = () => endpointPolicy(settings, { openMode: deps.openMode });
+  let inForce: EndpointPolicy | undefined;
+  const policy = (): EndpointPolicy => (inForce ??= endpointPolicy(settings, { openMode: deps.openMode }));
+  settings.onChange(() => {
+    inForce = undefined;
+  });
   const executor = createExecutor({ credentials, outbound, policy, log, now });
   const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
 
@@ -194,6 +198,10 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     find: async (id) => {
       const document = await documents.get('connector', id);
       return document && connectorOf(id, document.body, document.version);
+    },
+    list: async () => {
+      const all = await documents.list('connector');
+      return all.map(({ id, body, version }) => connectorOf(id, body, version));
     },
     prepareInline: async (owner, body, current) => {
       if (current !== undefined) {

@@ -60,6 +60,7 @@ export interface McpEndpoint {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly origins: readonly string[];
+  /** As it is in force when it is read. */
   readonly policy: EndpointPolicy;
 }
 
@@ -88,6 +89,8 @@ export interface Connectors {
   delete(principal: Principal, id: string): Promise<WriteOutcome>;
   /** @throws CONNECTOR_NOT_FOUND */
   load(id: string): Promise<Connector>;
+  /** Every connector of its own, in order of creation; inline ones of models are not among them. */
+  list(): Promise<Connector[]>;
   /** `undefined` where `load` throws. */
   find(id: string): Promise<Connector | undefined>;
   /**

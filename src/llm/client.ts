@@ -62,7 +62,7 @@ export function createModelClient({ models, connectors, redactor, log, now }: Mo
     if (status < 200 || status > 299) throw providerError(response, destination, redactor, now());
     if (body.trim() === '') throw emptyBodyError(destination, status);
     try {
-      return codec.decode(parseJson(body) ?? body);
+      return codec.decode(redactor.cleanContent(parseJson(body) ?? body));
     } catch (error) {
       if (!(error instanceof ModelAnswerError)) throw error;
       throw unusableAnswerError(redactor.clean(error.message), destination, status);
@@ -73,7 +73,12 @@ export function createModelClient({ models, connectors, redactor, log, now }: Mo
     async stream(modelId, llmInterface, request, signal) {
       const model = await models.open(modelId);
       const codec = llmInterface === undefined ? codecOf(model.connector, model.name) : codecNamed(llmInterface);
-      return events(() => ask(model, codec, request, signal), signal);
+      const logged = (error: unknown): never => {
+        const { code, statusCode: status, message } = error as { code?: string; statusCode?: number; message?: string };
+        log.warn({ modelId, code, status }, `model ${model.name} failed: ${redactor.clean(String(message))}`);
+        throw error;
+      };
+      return events(() => ask(model, codec, request, signal).catch(logged), signal);
     },
   };
 }

@@ -1,10 +1,11 @@
-import type { Connector } from '../connectors/types.ts';
+import type { Connector, Connectors } from '../connectors/types.ts';
 import { UpstreamError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { retry } from '../outbound/resilience.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import { type ConnectionHealth, createConnectionHealth } from './connection-health.ts';
 import { BROKEN, DOUBTFUL } from './failure-kinds.ts';
+import { remedyFor } from './failures.ts';
 import { createListCache } from './list-cache.ts';
 import { type OpeningDeps, openWithRetry, retryOptions } from './opening.ts';
 import type { ListAnswer, Session } from './session.ts';
@@ -15,6 +16,7 @@ import { readToolList } from './tool-list.ts';
 import type { ToolList } from './types.ts';
 
 export interface ConnectionDeps extends OpeningDeps {
+  readonly connectors: Pick<Connectors, 'load' | 'mcpEndpoint'>;
   readonly states: ConnectionStates;
   readonly mcpTools: Pick<McpToolStore, 'replace'>;
   readonly closing: AbortSignal;
@@ -42,6 +44,10 @@ export interface Connection {
    * use opens a new session, and reads the list anew unless that is kept.
    */
   retire(cause: string, options?: { keepList: boolean }): Promise<void>;
+  /** Closes the session, cuts the calls on it, and refuses every use until `enable`. */
+  disable(cause: string): Promise<void>;
+  /** Ends what `disable` began; nothing is opened yet. */
+  enable(cause: string): Promise<void>;
   /** Closes everything; calls that still run after `deadlineMs` are cut. */
   shutDown(deadlineMs: number): Promise<void>;
   lastUsed(): number;
@@ -70,10 +76,11 @@ export function createConnection(connectorId: string, name: string, deps: Connec
       signal?.throwIfAborted();
       times.used = now();
       destination = `connector "${connector.name}"`;
+      if ((await states.get(connectorId)).status === 'disabled') throw disabledError(destination);
       if (current !== undefined && current.connector.revision < connector.revision) await retire('updated');
       if (current !== undefined) return current;
       try {
-        await whileNotAborted(openOnce(connector), signal);
+        await whileNotAborted(openOnce(), signal);
       } catch (error) {
         if (!(error instanceof Superseded)) throw error;
         deps.closing.throwIfAborted();
@@ -81,13 +88,16 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     }
   }
 
-  async function open(connector: Connector): Promise<OpenSession> {
+  /** Opens by the connector as it is now: whoever waits for it may have read it before a change. */
+  async function open(): Promise<OpenSession> {
     await health.refuseWhileBroken();
     cache.beginReading();
     generation += 1;
     const mine = generation;
     const attempt = new AbortController();
     stopOpening = () => attempt.abort(new Superseded());
+    const connector = await deps.connectors.load(connectorId);
+    if (mine !== generation) throw new Superseded();
     await states.move(connectorId, 'connecting', cause);
     let opened: Awaited<ReturnType<typeof openWithRetry>>;
     try {
@@ -250,10 +260,27 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     if (!options.keepList) cache.clear();
     if (open !== undefined) log.info({ connectorId, cause: why }, `MCP connection to ${destination} closed: ${why}`);
     const { status } = await states.get(connectorId);
-    if (status !== 'idle' && generation === mine) await states.move(connectorId, 'idle', why);
+    if (status !== 'idle' && status !== 'disabled' && generation === mine) await states.move(connectorId, 'idle', why);
     if (open === undefined) return;
     const closed = lifetimes.close(open);
     if (open.inFlight === 0) await closed;
+  }
+
+  async function disable(why: string): Promise<void> {
+    generation += 1;
+    const open = current;
+    current = undefined;
+    stopOpening?.();
+    health.reset();
+    log.info({ connectorId, cause: why }, `MCP connection to ${destination} disabled: ${why}`);
+    await states.move(connectorId, 'disabled', why);
+    if (open !== undefined) await lifetimes.cut(open);
+  }
+
+  async function enable(why: string): Promise<void> {
+    cause = why;
+    log.info({ connectorId, cause: why }, `MCP connection to ${destination} enabled: ${why}`);
+    await states.move(connectorId, 'idle', why);
   }
 
   async function shutDown(deadlineMs: number): Promise<void> {
@@ -286,9 +313,22 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     relist: (open) => relistOnce(open),
     probe,
     retire,
+    disable,
+    enable,
     shutDown,
     lastUsed: () => times.used,
     lastHeard: () => times.heard,
     lastProbe: () => times.probed,
   };
+}
+
+function disabledError(destination: string): UpstreamError {
+  return new UpstreamError({
+    code: 'disabled',
+    destination,
+    message: `${destination} is disabled: its tools are not used until it is enabled again.`,
+    remedy: remedyFor('disabled'),
+    statusCode: 409,
+    delivered: 'no',
+  });
 }

@@ -8,6 +8,8 @@ export interface Side {
   readonly url: string;
   /** Cuts secrets from text the server sent. */
   readonly clean: (text: string) => string;
+  /** The same for what the server says to the model: results and tool definitions. */
+  readonly cleanContent: <T extends JsonValue>(content: T) => T;
 }
 
 const MAX_PASSED_ON = 500;
@@ -22,7 +24,7 @@ const REMEDIES: Readonly<Record<CauseCode, string>> = {
   wrong_path: 'Correct url and parameters.endpoint: the address is url + endpoint (default /mcp).',
   method_not_allowed: 'Check that the address is an MCP endpoint of the Streamable HTTP transport.',
   not_mcp: 'Check that the address is an MCP endpoint and that no sign-in page or proxy answers in its place.',
-  auth_required: 'Sign in, or correct the credential of the connector.',
+  auth_required: 'Correct the credential of the connector: PUT it with `credential`.',
   forbidden: 'Give the credential the permission it lacks, or use another one.',
   insufficient_scope: 'Sign in again with the scope the server asks for.',
   session_lost: 'Nothing to do: the next use opens a new session.',
@@ -32,8 +34,8 @@ const REMEDIES: Readonly<Record<CauseCode, string>> = {
   invalid_response: 'Report the answer to the maker of the server.',
   tools_invalid: 'Report the tool definitions to the maker of the server.',
   address_refused: 'Allow the address in the settings, or use another one.',
-  breaker_open: 'Wait for the next attempt, or reconnect.',
-  disabled: 'Enable the connector.',
+  breaker_open: 'Wait for the next attempt, or POST /_plugins/_ml/connectors/{id}/_reconnect.',
+  disabled: 'Enable the connector: POST /_plugins/_ml/connectors/{id}/_enable.',
   spawn_failed: 'Check the command of the server in the configuration file.',
   process_exited: 'Look at the output of the server process.',
   id_taken: 'Give the server another name in the configuration file.',
@@ -151,7 +153,9 @@ export function httpFailure(
   }
   if (status >= 300 && status < 400) {
     const where =
-      answer.location === undefined ? '' : `, a redirect to ${shownUrl(absolute(answer.location, side.url))}`;
+      answer.location === undefined
+        ? ''
+        : `, a redirect to ${passedOn(side, shownUrl(absolute(answer.location, side.url)))}`;
     return failure(side, 'wrong_path', `${said}${where}, which is not followed`, { ...base, delivered: 'no' });
   }
   return failure(side, 'invalid_response', said, { ...base, delivered: status < 500 ? 'no' : 'unknown' });

@@ -4,14 +4,13 @@ import { retry } from '../outbound/resilience.ts';
 import type { Outbound } from '../outbound/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
-import { type VersionPlan, versionPlan } from './connect.ts';
 import { amended, seconds } from './failures.ts';
-import { type ListAnswer, openSession, type Session } from './session.ts';
+import type { ListAnswer, Session } from './session.ts';
 
 export interface OpeningDeps {
   readonly connectors: Pick<Connectors, 'mcpEndpoint'>;
   readonly outbound: Outbound;
-  readonly redactor: Pick<Redactor, 'clean'>;
+  readonly redactor: Pick<Redactor, 'clean' | 'cleanContent'>;
   readonly log: Logger;
   readonly now: () => number;
   readonly random: () => number;
@@ -56,7 +55,7 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
     return await retry(
       async (_attempt, remainingMs) => {
         const limitMs = Math.max(1, Math.min(clientConfig.connection_timeout * 1000, remainingMs));
-        session ??= await open(connector, destination, planOf(connector, hooks.knownLegacy), limitMs, deps, hooks);
+        session ??= await open(connector, destination, limitMs, deps, hooks);
         return { session, answer: await listOf(session, limitMs) };
       },
       {
@@ -87,25 +86,27 @@ export function retryOptions(connector: Connector, random: () => number): Omit<P
   };
 }
 
-function planOf(connector: Connector, knownLegacy: boolean): VersionPlan {
-  const plan = versionPlan(connector.clientConfig.protocol_version);
-  return plan.kind === 'auto' && knownLegacy ? { kind: 'legacy' } : plan;
-}
-
+/** The protocol library is a quarter of the program: it is loaded when the first server is connected. */
 async function open(
   connector: Connector,
   destination: string,
-  plan: VersionPlan,
   limitMs: number,
   deps: OpeningDeps,
   hooks: OpeningHooks,
 ): Promise<Session> {
+  const [{ openSession }, { versionPlan }] = await Promise.all([import('./session.ts'), import('./connect.ts')]);
   const endpoint = await deps.connectors.mcpEndpoint(connector);
+  const wanted = versionPlan(connector.clientConfig.protocol_version);
   return openSession(
     {
       outbound: deps.outbound,
       endpoint,
-      side: { destination, url: endpoint.url, clean: (text) => deps.redactor.clean(text) },
+      side: {
+        destination,
+        url: endpoint.url,
+        clean: (text) => deps.redactor.clean(text),
+        cleanContent: (content) => deps.redactor.cleanContent(content),
+      },
       connectTimeoutMs: connector.clientConfig.connection_timeout * 1000,
       limitMs,
       skipTlsVerification: connector.clientConfig.skip_ssl_verification,
@@ -114,6 +115,6 @@ async function open(
       onHeard: hooks.onHeard,
       onListChanged: hooks.onListChanged,
     },
-    plan,
+    wanted.kind === 'auto' && hooks.knownLegacy ? { kind: 'legacy' } : wanted,
   );
 }

@@ -3,15 +3,15 @@ import type { McpToolRow } from '../store/mcp-tools.ts';
 import type { Connection } from './connection.ts';
 import type { ConnectionRecord } from './status.ts';
 import { offeredAlone } from './tool-names.ts';
-import type { ConnectionReport, ConnectionStatus } from './types.ts';
+import type { ConnectionAction, ConnectionError, ConnectionReport, ConnectionStatus } from './types.ts';
 
-/** Next steps by state; a sign-out would need tokens. */
-const ACTIONS: Readonly<Record<ConnectionStatus, readonly string[]>> = {
+/** Next steps by state. */
+export const ACTIONS: Readonly<Record<ConnectionStatus, readonly ConnectionAction[]>> = {
   idle: ['reconnect', 'disable'],
   connecting: ['disable'],
   connected: ['disable'],
   failed: ['reconnect', 'disable'],
-  auth_required: ['authenticate', 'disable'],
+  auth_required: ['disable'],
   disabled: ['enable'],
 };
 
@@ -21,6 +21,7 @@ export function connectionReport(
   record: ConnectionRecord,
   rows: readonly McpToolRow[],
   connection: Connection | undefined,
+  now: number,
 ): ConnectionReport {
   const present = rows.filter((row) => row.present);
   const offered = offeredAlone(
@@ -42,7 +43,7 @@ export function connectionReport(
     tools: [...tools, ...leftOut],
     ...(record.protocolVersion !== undefined && { protocol_version: record.protocolVersion }),
     ...(record.lastSuccessTime !== undefined && { last_success_time: record.lastSuccessTime }),
-    ...(record.error !== undefined && record.status !== 'connected' && { error: record.error }),
+    ...(record.error !== undefined && record.status !== 'connected' && { error: upToDate(record.error, now) }),
     breaker: {
       state: connection?.health.breaker.state() ?? 'closed',
       failures: connection?.health.failures() ?? 0,
@@ -52,4 +53,9 @@ export function connectionReport(
     ...(record.leftOut.length > 0 && { left_out: record.leftOut }),
     actions: ACTIONS[record.status],
   };
+}
+
+/** A retry time that has passed is none: the next use tries. */
+function upToDate({ next_retry_time: next, ...error }: ConnectionError, now: number): ConnectionError {
+  return next !== undefined && next > now ? { ...error, next_retry_time: next } : error;
 }

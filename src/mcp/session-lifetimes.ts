@@ -17,6 +17,8 @@ export interface SessionLifetimes {
   use<T>(open: OpenSession, work: (session: Session) => Promise<T>): Promise<T>;
   /** Closes at once, or when the last call has ended. */
   close(open: OpenSession, how?: { terminate: boolean }): Promise<void>;
+  /** Closes at once; calls under way fail. */
+  cut(open: OpenSession): Promise<void>;
   /** Closes all; calls that still run after `deadlineMs` are cut. */
   closeAll(deadlineMs: number): Promise<void>;
 }
@@ -48,6 +50,11 @@ export function createSessionLifetimes(): SessionLifetimes {
       }
     },
     close,
+    async cut(open) {
+      const closed = close(open);
+      lastCallEnded.get(open)?.();
+      await closed;
+    },
     async closeAll(deadlineMs) {
       const cut = setTimeout(() => {
         for (const wake of lastCallEnded.values()) wake();

@@ -106,7 +106,7 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
       seen.add(next);
       cursor = next;
     }
-    return { entries, warnings, ttlMs };
+    return { entries: side.cleanContent(entries), warnings, ttlMs };
   }
 
   async function call(request: SessionCall): Promise<McpCallResult> {
@@ -140,7 +140,8 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
           },
         ),
       );
-      return callResult(exchange.result ?? (result as unknown as JsonObject), exchange.bytes);
+      const raw = exchange.result ?? (result as unknown as JsonObject);
+      return callResult(side.cleanContent(raw), exchange.bytes);
     } catch (error) {
       signal?.throwIfAborted();
       if (expired) throw timedOut(expired, request);

@@ -1,5 +1,5 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
-import { isCatalogueError, MCP_DISABLED, UpstreamError } from '../errors.ts';
+import { CONFLICT, isCatalogueError, MCP_DISABLED, UpstreamError } from '../errors.ts';
 import { type Bulkhead, createBulkhead } from '../outbound/resilience.ts';
 import type { Outbound } from '../outbound/types.ts';
 import type { AuditEntry } from '../schemas/audit.ts';
@@ -10,7 +10,7 @@ import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { type Connection, createConnection } from './connection.ts';
-import { connectionReport } from './report.ts';
+import { ACTIONS, connectionReport } from './report.ts';
 import { whileNotAborted } from './shared-work.ts';
 import { createConnectionStates } from './status.ts';
 import { argumentsHash, callArguments, callTool } from './tool-call.ts';
@@ -18,13 +18,13 @@ import { toolNamed } from './tool-names.ts';
 import type { ConnectionReport, McpCall, McpCallResult, McpSessions, ToolList } from './types.ts';
 
 export interface McpSessionsDeps {
-  readonly connectors: Pick<Connectors, 'load' | 'find' | 'mcpEndpoint' | 'onChange'>;
+  readonly connectors: Pick<Connectors, 'load' | 'list' | 'mcpEndpoint' | 'onChange'>;
   readonly outbound: Outbound;
   readonly connections: ConnectionStore;
   readonly mcpTools: McpToolStore;
   readonly settings: Pick<Settings, 'flag'>;
   readonly audit: Audit;
-  readonly redactor: Pick<Redactor, 'clean'>;
+  readonly redactor: Pick<Redactor, 'clean' | 'cleanContent'>;
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -150,7 +150,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
 
   async function reportOf(connector: Connector): Promise<ConnectionReport> {
     const [record, rows] = await Promise.all([states.get(connector.id), mcpTools.list(connector.id)]);
-    return connectionReport(connector, record, rows, pool.get(connector.id)?.connection);
+    return connectionReport(connector, record, rows, pool.get(connector.id)?.connection, now());
   }
 
   return {
@@ -164,9 +164,26 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
       return reportOf(connector);
     },
     async reports() {
-      const used = (await connections.states()).map(({ connectorId }) => connectorId);
-      const known = await Promise.all([...new Set([...used, ...pool.keys()])].map((id) => connectors.find(id)));
-      return Promise.all(known.filter((connector) => connector !== undefined).map(reportOf));
+      const all = await connectors.list();
+      return Promise.all(all.filter(({ protocol }) => protocol === 'mcp_streamable_http').map(reportOf));
+    },
+    async act(connectorId, action, principal) {
+      const connector = await connectors.load(connectorId);
+      const { connection } = entryOf(connector);
+      const { status } = await states.get(connectorId);
+      if (!ACTIONS[status].includes(action)) {
+        const offered = ACTIONS[status].map((name) => `_${name}`).join(', ');
+        throw new CONFLICT(`Connector ${connectorId} is ${status}: it can be ${offered}, not _${action}`);
+      }
+      const why = `${action} by ${principal.name}`;
+      if (action === 'disable') await connection.disable(why);
+      else {
+        if (action === 'enable') await connection.enable(why);
+        else await connection.retire(why);
+        if (deps.settings.flag(ENABLED)) await connection.probe(connector);
+      }
+      await deps.audit.record({ principal: principal.id, action: `connection.${action}`, outcome: 'ok', connectorId });
+      return reportOf(connector);
     },
     async toolNamed(connectorId, name, options) {
       const [list, connector] = await Promise.all([tools(connectorId, options), connectors.load(connectorId)]);

@@ -15,9 +15,11 @@ export interface ConnectionRecord {
   readonly error?: ConnectionError;
   readonly warnings: readonly string[];
   readonly leftOut: readonly LeftOutTool[];
+  /** While `connecting`: what was before. A failure that only repeats keeps the time it began. */
+  readonly before?: { readonly status: ConnectionStatus; readonly since: number };
 }
 
-type Facts = Partial<Omit<ConnectionRecord, 'status' | 'since'>>;
+type Facts = Partial<Omit<ConnectionRecord, 'status' | 'since' | 'before'>>;
 
 export interface ConnectionStates {
   /** From memory, else as an earlier process left it: what was open then is idle now. */
@@ -78,15 +80,17 @@ export function createConnectionStates({ connections, log, now }: ConnectionStat
     async move(connectorId, to, cause, facts = {}) {
       const before = records.get(connectorId) ?? (await get(connectorId));
       const time = now();
-      const { error: _old, ...kept } = before;
+      const { error: _old, before: settled, ...kept } = before;
       const stays = before.status === to;
+      const repeats = settled !== undefined && settled.status === to && FAILURES.has(to);
       const keepsError = to === 'connecting' && facts.error === undefined && before.error !== undefined;
       const record: ConnectionRecord = {
         ...kept,
         ...(keepsError && { error: before.error }),
         ...facts,
         status: to,
-        since: stays ? before.since : time,
+        since: stays ? before.since : repeats ? settled.since : time,
+        ...(to === 'connecting' && { before: settled ?? { status: before.status, since: before.since } }),
       };
       records.set(connectorId, record);
       const transition = stays
@@ -116,18 +120,18 @@ function fresh(since: number): ConnectionRecord {
   return { status: 'idle', since, warnings: [], leftOut: [] };
 }
 
-/** No session outlives its process: only failures and the facts beside them are still true. */
+const FAILURES: ReadonlySet<ConnectionStatus> = new Set<ConnectionStatus>(['failed', 'auth_required']);
+
+/** No session outlives its process: only failures, what a person switched off, and the facts beside them still hold. */
 function afterRestart(row: ConnectionStateRow, startTime: number): ConnectionRecord {
-  const stored = row.body as unknown as Facts;
-  const holds = row.status === 'failed' || row.status === 'auth_required';
-  const { error, ...facts } = stored;
+  const { error, before, ...facts } = row.body as unknown as Omit<ConnectionRecord, 'status' | 'since'>;
+  const settled = before ?? { status: row.status as ConnectionStatus, since: row.since };
+  const holds = FAILURES.has(settled.status) || settled.status === 'disabled';
   return {
-    warnings: [],
-    leftOut: [],
     ...facts,
-    ...(holds && error && { error }),
-    status: holds ? (row.status as ConnectionStatus) : 'idle',
-    since: holds ? row.since : startTime,
+    ...(FAILURES.has(settled.status) && error && { error }),
+    status: holds ? settled.status : 'idle',
+    since: holds ? settled.since : startTime,
   };
 }
 

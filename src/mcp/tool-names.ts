@@ -32,13 +32,22 @@ export function offeredName(request: {
   }
 }
 
+/** Tools that can keep their own name first, so that none of those is given to an altered one. The order stays otherwise. */
+export function keepersFirst<T>(tools: readonly T[], nameOf: (tool: T) => string): T[] {
+  const keeps = (tool: T): boolean => OFFERABLE.test(nameOf(tool));
+  return [...tools.filter(keeps), ...tools.filter((tool) => !keeps(tool))];
+}
+
 /** What each tool of one connector is offered as when nothing else stands beside it, in the order of the list. */
 export function offeredAlone(connectorName: string, tools: readonly string[]): Map<string, string> {
-  const offered = new Map<string, string>();
-  for (const tool of tools) {
-    offered.set(offeredName({ connectorName, tool, isTaken: (name) => offered.has(name) }), tool);
+  const names = new Map<string, string>();
+  const taken = new Set<string>();
+  for (const tool of keepersFirst(tools, (name) => name)) {
+    const name = offeredName({ connectorName, tool, isTaken: (given) => taken.has(given) });
+    taken.add(name);
+    names.set(tool, name);
   }
-  return offered;
+  return new Map(tools.map((tool) => [names.get(tool) ?? tool, tool]));
 }
 
 /** The tool of that name; failing that, the one offered under it alone or with its prefix. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { FetchLike } from '@modelcontextprotocol/client';
 import type { McpEndpoint } from '../connectors/types.ts';
 import type { UpstreamError } from '../errors.ts';
@@ -37,13 +38,15 @@ export interface Wire {
   readonly facts: WireFacts;
   /** Runs one request of the SDK as that exchange: `headers` name it towards `fetch`. */
   run<T>(exchange: Exchange, request: (headers: Readonly<Record<string, string>>) => Promise<T>): Promise<T>;
-  /** Ends the listening stream and every request in flight. */
+  /** Ends the listening stream and every request in flight; the end of the session can still be told to the server. */
   close(): void;
 }
 
 const EXCHANGE_HEADER = 'x-tenon-exchange';
 const SSE_IDLE_MS = 60_000;
 const LISTEN_IDLE_MS = 24 * 3_600_000;
+/** How long the server may take to end a session. */
+const TERMINATE_MS = 2000;
 /** How long an aborted request's stream outlives its cancellation notice. */
 const CANCEL_GRACE_MS = 50;
 
@@ -54,6 +57,8 @@ export function createWire(deps: WireDeps): Wire {
   const exchanges = new Map<string, Exchange>();
   const inFlight = new Map<unknown, AbortController>();
   const closing = new AbortController();
+  // Each request in flight listens to it and leaves when it ends.
+  setMaxListeners(0, closing.signal);
   let attached = 0;
   let listening = false;
 
@@ -224,7 +229,8 @@ export function createWire(deps: WireDeps): Wire {
       const cancelled = inFlight.get(params.requestId);
       setTimeout(() => cancelled?.abort(), CANCEL_GRACE_MS);
     }
-    const response = await send('POST', headers, init?.signal ?? closing.signal, {
+    const signal = init?.signal ? AbortSignal.any([init.signal, closing.signal]) : closing.signal;
+    const response = await send('POST', headers, signal, {
       body: text,
       responseTimeoutMs: deps.connectTimeoutMs,
       idleTimeoutMs: deps.connectTimeoutMs,
@@ -269,7 +275,7 @@ export function createWire(deps: WireDeps): Wire {
       return answered(405, {}, '');
     }
     if (method === 'DELETE') {
-      const response = await send('DELETE', headersOf(init).headers, closing.signal, {
+      const response = await send('DELETE', headersOf(init).headers, AbortSignal.timeout(TERMINATE_MS), {
         responseTimeoutMs: deps.connectTimeoutMs,
         idleTimeoutMs: deps.connectTimeoutMs,
         maxResponseBytes: MAX_ANSWER_BYTES,

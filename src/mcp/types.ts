@@ -50,8 +50,11 @@ export interface ConnectionReport {
   readonly breaker: { state: 'closed' | 'open' | 'half_open'; failures: number; retry_time?: number };
   readonly warnings?: readonly string[];
   readonly left_out?: readonly LeftOutTool[];
-  readonly actions: readonly string[];
+  readonly actions: readonly ConnectionAction[];
 }
+
+/** What a person can do to a connection; which of them, says its status. */
+export type ConnectionAction = 'reconnect' | 'disable' | 'enable';
 
 export interface McpCall {
   readonly tool: string;
@@ -84,6 +87,12 @@ export interface McpSessions {
   reports(): Promise<ConnectionReport[]>;
   /** The server's own name of a tool named so, or offered so; lists the tools if need be. @throws UpstreamError */
   toolNamed(connectorId: string, name: string, options?: { signal?: AbortSignal }): Promise<string | undefined>;
+  /**
+   * Does what `actions` of the report offers and reports the state after it. `reconnect` and `enable` wait for the
+   * outcome of the attempt; `disable` cuts calls under way and lasts until `enable`, over restarts too.
+   * @throws CONFLICT when the state does not offer the action
+   */
+  act(connectorId: string, action: ConnectionAction, principal: Principal): Promise<ConnectionReport>;
   /** Closes the session (DELETE to the server) so that the next use opens a new one. */
   reset(connectorId: string, cause: string): Promise<void>;
   /** Closes everything; in-flight calls end or are cut at `deadlineMs` from now. */

@@ -32,7 +32,8 @@ export function createPredict({ connectors, redactor, now }: PredictDeps): Predi
     const parsed = parseJson(response.body);
     const filter = request.parameters.response_filter ?? model.connector.parameters.response_filter;
     const dataAsMap = parsed === undefined ? { response: response.body } : mapOf(parsed, filter);
-    return { inference_results: [{ output: [{ name: 'response', dataAsMap }], status_code: status }] };
+    const shown = redactor.cleanContent(dataAsMap);
+    return { inference_results: [{ output: [{ name: 'response', dataAsMap: shown }], status_code: status }] };
   };
 }
 

@@ -21,9 +21,13 @@ const DISCARD_BYTES = 65_536;
  * Rejects with `UpstreamError` when the remote side or the policy fails a request; with INVALID_ARGUMENT when a header
  * cannot be sent; with the reason of `signal` when that is aborted. `retryable` says that the failure may be
  * temporary, `delivered` whether the request may have been processed: a request that must not run twice needs both.
- * @param deps `lookup` resolves names (the system's by default); `log` gets one line per refused address
+ * @param deps `lookup` resolves names (the system's by default); `log` gets one line per refused address; `clean` cuts
+ * secrets from what a remote side sent
  */
-export function createOutbound(deps: { lookup?: Lookup; log?: Logger } = {}): Outbound {
+export function createOutbound(
+  deps: { lookup?: Lookup; log?: Logger; clean?: (text: string) => string } = {},
+): Outbound {
+  const { clean = (text) => text } = deps;
   const pools = createPools(deps.lookup ?? lookupAll);
   let closed = false;
 
@@ -37,7 +41,7 @@ export function createOutbound(deps: { lookup?: Lookup; log?: Logger } = {}): Ou
       try {
         const entry = pools.get(request, rawUrl, url, reach);
         const answer = await exchange(entry, request, url, headers);
-        const next = follow(answer, request, url, hops);
+        const next = follow(answer, request, url, { hops, clean });
         if (next === undefined) return respond(answer, request, url);
         discard(answer);
         rawUrl = next;
@@ -123,9 +127,14 @@ async function unlessAborted(running: Promise<Answer>, signal: AbortSignal | und
   }
 }
 
-function follow(answer: Answer, request: OutboundRequest, url: URL, hops: number): string | undefined {
+function follow(
+  answer: Answer,
+  request: OutboundRequest,
+  url: URL,
+  { hops, clean }: { hops: number; clean: (text: string) => string },
+): string | undefined {
   try {
-    return redirectTarget(request.redirect, answer.statusCode, text(answer.headers.location), url, hops);
+    return redirectTarget(request.redirect, answer.statusCode, text(answer.headers.location), url, hops, clean);
   } catch (error) {
     discard(answer);
     throw error;

@@ -6,6 +6,7 @@ const MAX_HOPS = 5;
 
 /**
  * Where a response sends the request next; `undefined` if it is no redirect.
+ * @param clean cuts secrets: an address that holds one is not shown
  * @throws TroubleError naming the address when it is not followed: another origin, a status that would change the method,
  * too many hops
  */
@@ -15,11 +16,16 @@ export function redirectTarget(
   location: string | undefined,
   from: URL,
   hops: number,
+  clean: (text: string) => string,
 ): string | undefined {
   if (!REDIRECTS.has(status) || location === undefined) return undefined;
   if (!URL.canParse(location, from.href)) throw notFollowed(`with a Location that is not an address (${status}).`);
   const to = new URL(location, from.href);
-  const shown = `to ${to.protocol}//${to.host}${to.pathname.slice(0, 200)} (${status})`;
+  const address =
+    clean(location) === location
+      ? `${to.protocol}//${to.host}${to.pathname.slice(0, 200)}`
+      : 'an address with a secret';
+  const shown = `to ${address} (${status})`;
   if (to.origin !== from.origin || to.username !== '' || to.password !== '') {
     throw notFollowed(`${shown}: a redirect to another origin is not followed.`, 'address_refused');
   }

@@ -69,21 +69,22 @@ function backoff({ policy, backoffMillis, totalMs, random = Math.random }: Retry
   return Math.round(floor + random() * (ceiling - floor));
 }
 
-function tried(attempt: number): string {
-  return attempt === 1 ? '' : ` (tried ${attempt} times)`;
+function tried(attempt: number): (message: string) => string {
+  return (message) => (attempt === 1 ? message : `${message} (tried ${attempt} times)`);
 }
 
-function tooLong(askedMs: number, remainingMs: number, totalMs: number): string {
+function tooLong(askedMs: number, remainingMs: number, totalMs: number): (message: string) => string {
   const total = `the ${seconds(totalMs)} s this may take`;
   const limit = askedMs > totalMs ? total : `the ${seconds(remainingMs)} s left of ${total}`;
-  return ` It asked to wait ${seconds(askedMs)} s, more than ${limit}.`;
+  return (message) =>
+    `${message}${message.endsWith('.') ? '' : '.'} It asked to wait ${seconds(askedMs)} s, more than ${limit}.`;
 }
 
 function seconds(ms: number): number {
   return Math.round(ms / 100) / 10;
 }
 
-function final(error: UpstreamError, attempts: number, note: string): UpstreamError {
+function final(error: UpstreamError, attempts: number, told: (message: string) => string): UpstreamError {
   const { code, destination, statusCode, delivered, retryable, cause } = error;
   const optional = {
     remedy: error.remedy,
@@ -97,7 +98,7 @@ function final(error: UpstreamError, attempts: number, note: string): UpstreamEr
   const failure: UpstreamFailure = {
     code,
     destination,
-    message: `${error.message}${note}`,
+    message: told(error.message),
     statusCode,
     delivered,
     retryable,

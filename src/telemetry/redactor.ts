@@ -1,12 +1,20 @@
+import type { JsonValue } from '../json.ts';
+
 /** Knows the secrets in use and cuts them from any text that leaves: logs, errors, traces, replies. */
 export interface Redactor {
   /** Remembers secret values; values shorter than 4 characters are ignored. */
   taint(values: Iterable<string>): void;
   /** Replaces every tainted value, plain, base64 or percent-encoded, with `[redacted]`. */
   clean(text: string): string;
+  /**
+   * The same for content that belongs to the caller (tool results, model answers), which must not lose ordinary words to
+   * a credential that happens to be one: values shorter than 8 characters, and words of letters alone, stay.
+   */
+  cleanContent<T extends JsonValue>(content: T): T;
 }
 
 const MINIMUM_LENGTH = 4;
+const ORDINARY = /^(?:[\s\S]{0,7}|\p{L}{0,19})$/u;
 const MAXIMUM_VALUES = 10_000;
 const MINIMUM_BASE64_CORE = 5;
 const REPLACEMENT = '[redacted]';
@@ -17,9 +25,12 @@ const REPLACEMENT = '[redacted]';
 export function createRedactor(): Redactor {
   const values = new Map<string, readonly string[]>();
   let pattern: RegExp | undefined;
+  let contentPattern: RegExp | undefined;
 
-  function compile(): RegExp {
-    const spellings = [...new Set([...values.values()].flat())].sort((a, b) => b.length - a.length);
+  function compile(counts: (value: string) => boolean): RegExp {
+    const counted = [...values].flatMap(([value, written]) => (counts(value) ? written : []));
+    if (counted.length === 0) return /(?!)/g;
+    const spellings = [...new Set(counted)].sort((a, b) => b.length - a.length);
     return new RegExp(spellings.map((spelling) => spelling.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
   }
 
@@ -29,7 +40,10 @@ export function createRedactor(): Redactor {
         if (value.length < MINIMUM_LENGTH) continue;
         const known = values.get(value);
         if (known) values.delete(value);
-        else pattern = undefined;
+        else {
+          pattern = undefined;
+          contentPattern = undefined;
+        }
         values.set(value, known ?? spellingsOf(value));
         const oldest = values.size > MAXIMUM_VALUES ? values.keys().next().value : undefined;
         if (oldest !== undefined) values.delete(oldest);
@@ -37,8 +51,13 @@ export function createRedactor(): Redactor {
     },
     clean(text) {
       if (values.size === 0) return text;
-      pattern ??= compile();
+      pattern ??= compile(() => true);
       return text.replace(pattern, REPLACEMENT);
+    },
+    cleanContent(content) {
+      if (values.size === 0) return content;
+      contentPattern ??= compile((value) => !ORDINARY.test(value));
+      return mapTexts(content, contentPattern) as typeof content;
     },
   };
 }
@@ -79,4 +98,14 @@ function base64Cores(octets: Buffer): string[] {
   });
   const long = cores.filter((core) => core.length >= MINIMUM_BASE64_CORE);
   return [...long, ...long.map((core) => core.replaceAll('+', '-').replaceAll('/', '_'))];
+}
+
+/** Every text of a JSON value, member names too. */
+function mapTexts(value: JsonValue, pattern: RegExp): JsonValue {
+  if (typeof value === 'string') return value.replace(pattern, REPLACEMENT);
+  if (Array.isArray(value)) return value.map((item) => mapTexts(item, pattern));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name.replace(pattern, REPLACEMENT), mapTexts(item, pattern)]),
+  );
 }

@@ -1,4 +1,4 @@
-import { offeredName } from '../mcp/tool-names.ts';
+import { keepersFirst, offeredName } from '../mcp/tool-names.ts';
 import { UniqueViolation } from '../store/database.ts';
 import type { McpToolStore, OfferedName } from '../store/mcp-tools.ts';
 
@@ -30,7 +30,7 @@ export async function nameTools(
     const names = new Map(stored.map((name) => [key(name.connectorId, name.tool), name.offeredAs]));
     const taken = new Set(stored.map((name) => name.offeredAs));
     try {
-      for (const { connectorId, connectorName, tool } of tools) {
+      for (const { connectorId, connectorName, tool } of keepersFirst(tools, ({ tool }) => tool)) {
         if (names.has(key(connectorId, tool))) continue;
         const offeredAs = offeredName({ connectorName, tool, isTaken: (name) => taken.has(name) });
         const claim: OfferedName = { offeredAs, connectorId, tool };

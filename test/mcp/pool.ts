@@ -77,6 +77,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
       return record.connector;
     },
     find: async (id: string) => records.get(id)?.connector,
+    list: async () => [...records.values()].map(({ connector }) => connector),
     async mcpEndpoint(connector: Connector): Promise<McpEndpoint> {
       const record = records.get(connector.id);
       if (!record) throw new CONNECTOR_NOT_FOUND(connector.id);

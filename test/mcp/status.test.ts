@@ -87,7 +87,7 @@ describe('status and lists of MCP connections', () => {
     const server = await serve({ on: { '*': { status: 401 } } });
     await expect(pool.sessions.tools('weather')).rejects.toMatchObject({ action: 'authenticate', statusCode: 409 });
     const before = await pool.sessions.report('weather');
-    expect(before.actions).toEqual(['authenticate', 'disable']);
+    expect(before.actions).toEqual(['disable']);
     const after = await pool.restarted().report('weather');
     expect(after).toMatchObject({ status: 'auth_required', since: before.since, error: { code: 'auth_required' } });
     server.on('*', 'normal');
@@ -96,13 +96,6 @@ describe('status and lists of MCP connections', () => {
     const again = await pool.restarted().report('weather');
     expect(again).toMatchObject({ status: 'idle', tool_count: 1, protocol_version: '2025-11-25' });
     expect(again).not.toHaveProperty('error');
-  });
-
-  it('lists the connections that were used', async () => {
-    await serve();
-    pool.add('unused', 'http://127.0.0.1:9/mcp');
-    await pool.sessions.tools('weather');
-    expect((await pool.sessions.reports()).map(({ name }) => name)).toEqual(['weather']);
   });
 
   it('registers the tools it discovers', async () => {

@@ -60,3 +60,31 @@ describe('a redactor', () => {
     );
   });
 });
+
+describe('content that belongs to the caller', () => {
+  it('loses secrets at every depth, in member names too, and keeps words that are also a credential', () => {
+    const redactor = createRedactor();
+    redactor.taint(['CANARY-7f3', 'weather', 'administrator', 'short-1', 'abcdefghijklmnopqrst']);
+    const content = {
+      'CANARY-7f3': 'the weather: administrator, short-1',
+      list: [{ text: 'key CANARY-7f3!' }, 7, null, true],
+      base64: Buffer.from('svc:CANARY-7f3').toString('base64'),
+      long: 'abcdefghijklmnopqrst',
+    };
+    expect(redactor.cleanContent(content)).toEqual({
+      '[redacted]': 'the weather: administrator, short-1',
+      list: [{ text: 'key [redacted]!' }, 7, null, true],
+      base64: expect.not.stringContaining('Q0FOQVJZ'),
+      long: '[redacted]',
+    });
+  });
+
+  it('is left alone while nothing that counts is known, and a later secret counts at once', () => {
+    const redactor = createRedactor();
+    expect(redactor.cleanContent('tok-12345')).toBe('tok-12345');
+    redactor.taint(['weather']);
+    expect(redactor.cleanContent(['weather'])).toEqual(['weather']);
+    redactor.taint(['tok-12345']);
+    expect(redactor.cleanContent(['tok-12345'])).toEqual(['[redacted]']);
+  });
+});

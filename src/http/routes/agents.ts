@@ -13,6 +13,7 @@ import {
 } from '../../schemas/agents.ts';
 import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import { truthy } from '../query.ts';
+import { warningHeader } from '../warning.ts';
 
 export interface AgentRoutesOptions {
   readonly agents: Agents;
@@ -85,12 +86,4 @@ function goneSignal(reply: FastifyReply): AbortSignal {
     if (!reply.raw.writableFinished) gone.abort(new Error('the client closed the connection'));
   });
   return gone.signal;
-}
-
-const LONGEST_WARNING = 500;
-
-/** A field value of RFC 9110: a quoted string of visible ASCII. */
-function warningHeader(text: string): string {
-  const plain = text.replace(/[^\x20-\x7e]+/g, ' ').slice(0, LONGEST_WARNING);
-  return `299 tenon "${plain.replace(/["\\]/g, '\\$&')}"`;
 }

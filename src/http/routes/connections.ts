@@ -62,6 +62,20 @@ export const connectionRoutes: FastifyPluginAsync<ConnectionRoutesOptions> = asy
     },
   );
 
+  for (const action of ['reconnect', 'disable', 'enable'] as const) {
+    app.post<OfConnector>(
+      `/connectors/:connector_id/_${action}`,
+      {
+        schema: { tags, params: ConnectorId, response: { 200: ref(ConnectionStatusReport) } },
+        config: { permission: `connection:${action}`, emptyBody: 'allowed' },
+      },
+      async ({ params: { connector_id: id }, principal }) => {
+        await requireMcp(id, () => new CONNECTOR_NOT_FOUND(id));
+        return sessions.act(id, action, principal);
+      },
+    );
+  }
+
   app.get<OfConnector>(
     '/connectors/:connector_id/tools',
     {

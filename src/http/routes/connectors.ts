@@ -1,4 +1,4 @@
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import type { Static } from 'typebox';
 import type { Connectors } from '../../connectors/types.ts';
 import { EMPTY_BODY, PARSE_FAILED } from '../../errors.ts';
@@ -11,6 +11,7 @@ import {
   CreateConnectorRequest,
   UpdateConnectorRequest,
 } from '../../schemas/connectors.ts';
+import { warningHeader } from '../warning.ts';
 
 export interface ConnectorRoutesOptions {
   readonly connectors: Connectors;
@@ -34,7 +35,11 @@ export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async
         emptyBody: () => new EMPTY_BODY('Create Connector request has empty body'),
       },
     },
-    ({ principal, body }) => connectors.create(principal, body),
+    async ({ principal, body }, reply) => {
+      const created = await connectors.create(principal, body);
+      warnOfUnknown(body, CreateConnectorRequest.properties, reply);
+      return created;
+    },
   );
 
   app.get<OfConnector>(
@@ -55,8 +60,11 @@ export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async
         emptyBody: () => new PARSE_FAILED('Failed to update connector: Request body is empty'),
       },
     },
-    async ({ principal, params, body }) =>
-      writeResponse(INDEX, await connectors.update(principal, params.connector_id, body)),
+    async ({ principal, params, body }, reply) => {
+      const outcome = await connectors.update(principal, params.connector_id, body);
+      warnOfUnknown(body, UpdateConnectorRequest.properties, reply);
+      return writeResponse(INDEX, outcome);
+    },
   );
 
   app.delete<OfConnector>(
@@ -68,3 +76,11 @@ export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async
     async ({ principal, params }) => writeResponse(INDEX, await connectors.delete(principal, params.connector_id)),
   );
 };
+
+/** Members nobody reads are accepted, as the API has it, but a misspelt `credential` must not go unnoticed. */
+function warnOfUnknown(body: JsonObject, known: object, reply: FastifyReply): void {
+  const unknown = Object.keys(body).filter((name) => !Object.hasOwn(known, name));
+  if (unknown.length === 0) return;
+  const names = unknown.map((name) => name.slice(0, 50)).join(', ');
+  reply.header('warning', warningHeader(`Not a member of a connector, so ignored: ${names}`));
+}
