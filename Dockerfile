@@ -1,9 +1,18 @@
 # syntax=docker/dockerfile:1
 
+# The everything server of the MCP project, for compose.yaml: --target everything.
+FROM node:24-bookworm-slim AS everything
+WORKDIR /app
+RUN npm install --no-save --ignore-scripts @modelcontextprotocol/server-everything@2026.8.31
+ENV PORT=3001
+USER node
+EXPOSE 3001
+CMD ["node", "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp"]
+
 FROM node:24-bookworm AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=optional
+RUN npm ci
 COPY scripts ./scripts
 COPY src ./src
 RUN node scripts/build.mjs

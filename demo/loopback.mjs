@@ -9,4 +9,3 @@ Server.prototype.listen = function listenOnLoopback(...values) {
   const names = typeof port === 'object' || typeof rest[0] === 'string';
   return listen.apply(this, names ? values : [Number(port), '127.0.0.1', ...rest]);
 };
-process.once('disconnect', () => process.exit(0));

@@ -1,24 +1,39 @@
-// npm run demo                   the whole walk, by itself
-// npm run demo -- --keep         the same, and everything stays up until Ctrl-C
-// npm run demo -- --peers        only the weather server, the everything server and the model stand-in, on fixed ports
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { createClient } from './client.ts';
 import { type Model, startModel, startStandIn } from './model.ts';
-import { build, type Running, startEverything, startTenon } from './processes.ts';
+import { watchParents } from './parents.ts';
+import { build, type Running, requireFree, startEverything, startTenon } from './processes.ts';
 import { createScreen } from './screen.ts';
 import { walk } from './walk.ts';
 import { startWeatherServer, type WeatherServer } from './weather-server.ts';
 
 const WEATHER_KEY = 'demo-weather-key-123';
-const PEER_PORTS = { weather: 3101, everything: 3102, model: 3103 };
+const FIRST_PORT = 3101;
+const USAGE = `Usage: npm run demo [-- options]
+
+  (none)          the whole walk, with a server of its own; leaves nothing behind
+  --keep          the same, and everything stays up until Ctrl-C
+  --peers         only what the walk of the README connects to: a weather server (${FIRST_PORT}), the everything server
+                  (${FIRST_PORT + 1}) and a scripted stand-in for a language model (${FIRST_PORT + 2}), until Ctrl-C
+  --port <first>  with --peers: the first of the three ports
+  --help          print this
+
+The whole walk asks a real model when OPENAI_API_KEY is set; OPENAI_BASE_URL and OPENAI_MODEL choose which. Elsewhere a
+scripted stand-in answers.`;
 
 const screen = createScreen((line) => console.log(line), process.stdout.isTTY === true && !process.env.NO_COLOR);
 const cleanups: (() => Promise<void>)[] = [];
 const interrupted = new AbortController();
 const interruption = new Promise<never>((_, reject) => {
   interrupted.signal.addEventListener('abort', () => reject(interrupted.signal.reason));
+});
+let unread = false;
+process.stdout.on('error', () => {
+  unread = true;
+  interrupted.abort();
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupted.abort());
 
@@ -74,20 +89,51 @@ async function wholeWalk(keep: boolean): Promise<void> {
   await interruption;
 }
 
-async function peersOnly(): Promise<void> {
-  await startPeers(PEER_PORTS, () => startStandIn(PEER_PORTS.model));
+async function peersOnly(first: number): Promise<void> {
+  const [weather, everything, model] = [first, first + 1, first + 2];
+  await requireFree([weather, everything, model]);
+  await startPeers({ weather, everything }, () => startStandIn(model));
   screen.say('Ctrl-C stops them.');
   await interruption;
 }
 
+function given<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw new Error(`${(error as Error).message}; --help lists the options`);
+  }
+}
+
+async function run(): Promise<void> {
+  const options = {
+    help: { type: 'boolean', short: 'h' },
+    keep: { type: 'boolean' },
+    peers: { type: 'boolean' },
+    port: { type: 'string' },
+  } as const;
+  const {
+    help = false,
+    keep = false,
+    peers = false,
+    port = String(FIRST_PORT),
+  } = given(() => parseArgs({ options }).values);
+  if (help) return screen.say(USAGE);
+  const first = Number(port);
+  if (!Number.isInteger(first) || first < 1 || first > 65_533) throw new Error('--port is a number from 1 to 65533');
+  await watchParents(() => interrupted.abort());
+  await (peers ? peersOnly(first) : wholeWalk(keep));
+  screen.title('\nDone. Stopping the servers and removing the temporary directory.');
+}
+
 try {
   interruption.catch(() => {});
-  await (process.argv.includes('--peers') ? peersOnly() : wholeWalk(process.argv.includes('--keep')));
-  screen.title('\nDone. Stopping the servers and removing the temporary directory.');
+  await run();
 } catch (error) {
   if (!interrupted.signal.aborted)
     console.error(`\nThe demo failed: ${error instanceof Error ? error.message : error}`);
   process.exitCode = interrupted.signal.aborted ? 130 : 1;
+  if (unread) process.exitCode = 0;
 }
 for (const cleanup of cleanups) {
   await cleanup().catch((error: unknown) => {

@@ -29,7 +29,7 @@ export async function build(): Promise<void> {
 export async function startTenon(home: string): Promise<Running> {
   const port = await freePort();
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('TENON_'));
-  const child = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
+  const child = spawn(process.execPath, ['--import', preload('with-parent.mjs'), join(root, 'dist/main.js'), 'serve'], {
     cwd: home,
     env: {
       ...Object.fromEntries(inherited),
@@ -38,7 +38,7 @@ export async function startTenon(home: string): Promise<Running> {
       TENON_DATA_DIR: join(home, 'data'),
       TENON_KEY_FILE: join(home, 'keys', 'master.key'),
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   return whenReady(child, 'Tenon', async () => {
     const url = `http://127.0.0.1:${port}`;
@@ -53,9 +53,9 @@ export async function startTenon(home: string): Promise<Running> {
  */
 export async function startEverything(port = 0): Promise<Running> {
   const program = require.resolve('@modelcontextprotocol/server-everything/dist/index.js');
-  const preload = new URL('loopback.mjs', import.meta.url).href;
   const { PATH = '' } = process.env;
-  const child = spawn(process.execPath, ['--import', preload, program, 'streamableHttp'], {
+  const preloads = ['loopback.mjs', 'with-parent.mjs'].flatMap((name) => ['--import', preload(name)]);
+  const child = spawn(process.execPath, [...preloads, program, 'streamableHttp'], {
     env: { PATH, PORT: String(port) },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
@@ -64,6 +64,10 @@ export async function startEverything(port = 0): Promise<Running> {
     bound = message.port;
   });
   return whenReady(child, 'the everything server', async () => bound && `http://127.0.0.1:${bound}`);
+}
+
+function preload(name: string): string {
+  return new URL(name, import.meta.url).href;
 }
 
 async function whenReady(
@@ -99,8 +103,20 @@ async function whenReady(
   throw new Error(`${name} did not start: ${failure?.message ?? ''}${output}`);
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
+/** @throws Error that names the first of these ports of 127.0.0.1 that is taken, and what to do */
+export async function requireFree(ports: readonly number[]): Promise<void> {
+  for (const port of ports) {
+    await freePort(port).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EADDRINUSE') throw error;
+      throw new Error(
+        `port ${port} of 127.0.0.1 is taken. End what listens there (lsof -i :${port} shows it; perhaps another demo), or choose three other ports with --port <first> and write them into the commands.`,
+      );
+    });
+  }
+}
+
+async function freePort(wanted = 0): Promise<number> {
+  const probe = createServer().listen(wanted, '127.0.0.1');
   await once(probe, 'listening');
   const address = probe.address();
   const closed = once(probe, 'close');

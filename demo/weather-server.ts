@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { localhostHostValidation, localhostOriginValidation, toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
@@ -39,9 +39,14 @@ function weatherMcpServer(): McpServer {
   return server;
 }
 
+function refuse(response: ServerResponse, status: number, error: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ error }));
+}
+
 /**
  * A weather service as an MCP server over Streamable HTTP, on loopback. Every request needs `apiKey` in the header
- * `X-Weather-API-Key`; any other gets 401. `port` 0 takes a free one.
+ * `X-Weather-API-Key`; any other gets 401, and any path but `/mcp` 404. `port` 0 takes a free one.
  */
 export async function startWeatherServer(options: { apiKey: string; port?: number }): Promise<WeatherServer> {
   const handle = toNodeHandler(createMcpHandler(weatherMcpServer));
@@ -49,10 +54,9 @@ export async function startWeatherServer(options: { apiKey: string; port?: numbe
   const originIsLocal = localhostOriginValidation();
   const server = createServer((request, response) => {
     if (!hostIsLocal(request, response) || !originIsLocal(request, response)) return;
+    if (request.url?.split('?', 1)[0] !== '/mcp') return refuse(response, 404, 'The MCP endpoint is /mcp');
     if (request.headers['x-weather-api-key'] !== options.apiKey) {
-      response.writeHead(401, { 'content-type': 'application/json' });
-      response.end('{"error":"X-Weather-API-Key is missing or wrong"}');
-      return;
+      return refuse(response, 401, 'X-Weather-API-Key is missing or wrong');
     }
     handle(request as IncomingMessage & { method: string; url: string }, response).catch((error: unknown) =>
       response.destroy(error as Error),

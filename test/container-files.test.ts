@@ -5,9 +5,16 @@ import { readConfig } from '../src/config.ts';
 
 const ROOT = new URL('../', import.meta.url);
 const text = (name: string): string => readFileSync(new URL(name, ROOT), 'utf8');
-const lines = text('Dockerfile').replaceAll('\\\n', ' ').split('\n');
-const instructions = (name: string): string[] =>
-  lines.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1).trim());
+/** Instructions of each stage, in their order. */
+const STAGES = text('Dockerfile')
+  .replaceAll('\\\n', ' ')
+  .split(/^(?=FROM )/m)
+  .slice(1)
+  .map((stage) => stage.split('\n'));
+const instructions = (name: string, stages = STAGES): string[] =>
+  stages.flat().flatMap((line) => (line.startsWith(`${name} `) ? line.slice(name.length + 1).trim() : []));
+const last = STAGES.slice(-1);
+const stage = (name: string): string[][] => STAGES.filter(([from]) => from?.endsWith(` AS ${name}`));
 
 describe('the image', () => {
   it('copies only what is there and what .dockerignore lets through', () => {
@@ -39,10 +46,22 @@ describe('the image', () => {
   });
   it('runs as a user without rights, on the current long-term release, with a health check', () => {
     expect(instructions('FROM').every((line) => line.startsWith('node:24-'))).toBe(true);
-    expect(instructions('USER')).toEqual(['node']);
-    expect(instructions('HEALTHCHECK')[0]).toContain('/healthz');
-    expect(instructions('ENTRYPOINT')).toEqual(['["node", "dist/main.js"]']);
-    expect(instructions('CMD')).toEqual(['["serve"]']);
+    expect(instructions('USER', last)).toEqual(['node']);
+    expect(instructions('HEALTHCHECK', last)[0]).toContain('/healthz');
+    expect(instructions('ENTRYPOINT', last)).toEqual(['["node", "dist/main.js"]']);
+    expect(instructions('CMD', last)).toEqual(['["serve"]']);
+  });
+  it('installs what the bundle is made of, optional packages too: esbuild and pg have parts among them', () => {
+    expect(instructions('RUN', stage('build'))).toEqual(['npm ci', 'node scripts/build.mjs']);
+  });
+  it('has a second target, the everything server in the release that the tests use', () => {
+    const { devDependencies } = JSON.parse(text('package.json')) as { devDependencies: Record<string, string> };
+    const name = '@modelcontextprotocol/server-everything';
+    const target = stage('everything');
+    expect(instructions('RUN', target)[0]).toContain(`${name}@${devDependencies[name]}`);
+    expect(instructions('USER', target)).toEqual(['node']);
+    const [, program = ''] = JSON.parse(instructions('CMD', target)[0] ?? '[]') as string[];
+    expect(existsSync(new URL(program, ROOT)), program).toBe(true);
   });
   it('keeps data and key apart', () => {
     expect(JSON.parse(instructions('VOLUME')[0] ?? '[]')).toEqual(['/var/lib/tenon/data', '/var/lib/tenon-key']);
@@ -59,6 +78,11 @@ describe('the composition', () => {
     expect(services['tenon']?.networks).toEqual(services['everything']?.networks);
     expect(Object.keys(networks)).toEqual(services['tenon']?.networks);
     expect(services['tenon']?.volumes.map((mount) => mount.split(':')[0])).toEqual(Object.keys(volumes));
+  });
+  it('builds both from here, so that a start needs no registry', () => {
+    expect(services['tenon']).toMatchObject({ build: '.' });
+    expect(services['everything']).toMatchObject({ build: { context: '.', target: 'everything' } });
+    expect(stage('everything')).toHaveLength(1);
   });
   it('needs a key, and trusts exactly the MCP server it names', () => {
     const environment = services['tenon']?.environment ?? {};

@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { ACTIONS } from '../../src/mcp/report.ts';
+import { ConnectionStatusReport } from '../../src/schemas/connections.ts';
 import { DEFINITIONS } from '../../src/settings/definitions.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
@@ -35,11 +37,47 @@ describe('the documents name what the code knows', () => {
     expect(codeCells(table).sort()).toEqual(states.sort());
   });
 
-  it('has every environment variable in the settings table of the README, and no other', () => {
+  it('gives each state the actions that the status lists for it', () => {
+    const [table = ''] = section(read('docs/status-and-errors.md'), 'Status of a connection').split('\nMembers');
+    const rows = [...table.matchAll(/^\| `([a-z_]+)` \| [^|]+ \| ([^|]+) \|$/gm)];
+    const told = rows.map(([, status, cell = '']) => [
+      status,
+      [...cell.matchAll(/`([a-z]+)`/g)].map(([, name]) => name),
+    ]);
+    expect(Object.fromEntries(told)).toEqual(ACTIONS);
+  });
+
+  it('explains every member of the status of a connection', () => {
+    const chapter = section(read('docs/status-and-errors.md'), 'Status of a connection');
+    const names = Object.keys(ConnectionStatusReport.properties);
+    expect(names.length).toBeGreaterThan(10);
+    for (const name of names) expect(chapter, name).toContain(`\`${name}\``);
+  });
+
+  it('names only routes that exist', () => {
+    const { paths } = parse(read('openapi.yaml')) as { paths: Record<string, object> };
+    const form = (path: string) => path.replace(/\{[^}]*\}|<[^>]*>/g, '{}');
+    const served = new Set(
+      Object.entries(paths).flatMap(([path, methods]) =>
+        Object.keys(methods).map((method) => `${method.toUpperCase()} ${form(path)}`),
+      ),
+    );
+    const texts = ['README.md', 'docs/status-and-errors.md', 'docs/api.md'].map(read).join('\n');
+    const named = [...texts.matchAll(/`(GET|POST|PUT|DELETE) (?:\$B)?(\/[^\s`?]*)/g)].map(
+      ([, method, path = '']) => `${method} ${form(path)}`,
+    );
+    expect(named.length).toBeGreaterThan(5);
+    for (const route of named) expect(served, route).toContain(route);
+  });
+
+  it('has every environment variable in the settings table of the README or among the reserved ones, once', () => {
     const names = [...new Set(read('src/config.ts').match(/\bTENON_[A-Z_]+/g))];
     expect(names.length).toBeGreaterThan(10);
-    const table = codeCells(section(read('README.md'), 'Settings')).filter((name) => name.startsWith('TENON_'));
-    expect(table.sort()).toEqual(names.sort());
+    const settings = section(read('README.md'), 'Settings');
+    const table = codeCells(settings).filter((name) => name.startsWith('TENON_'));
+    const [reserved = ''] = settings.match(/^Reserved, without effect[^.]*\./m) ?? [];
+    const set = [...reserved.matchAll(/`(TENON_[A-Z_]+)`/g)].map(([, name]) => name);
+    expect([...table, ...set].sort()).toEqual(names.sort());
   });
 
   it('gives cluster settings that exist, with the defaults they have', () => {
