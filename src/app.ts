@@ -60,7 +60,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     await app.ready();
     return { app, services, log, close: () => close(app, services) };
   } catch (error) {
-    await services.database.close();
+    await services.background.stop().finally(() => services.database.close());
     throw error;
   }
 }
@@ -74,11 +74,10 @@ function refuseOpenElsewhere({ host, apiKey }: Config): void {
 }
 
 async function registerRoutes(server: FastifyInstance, services: Services): Promise<void> {
-  const { documents, master, connectors, sessions, settings, models, modelGroups, tasks, agents, memory } = services;
+  const { master, background, connectors, sessions, settings, models, modelGroups, tasks, agents, memory } = services;
   const clusterUuid = createHash('sha256').update(`cluster ${master.id}`).digest('base64url').slice(0, 22);
   const build = { version: packageJson.version, date: await buildDate() };
-  const checkStore = (): Promise<number> => documents.count('connector');
-  await server.register(operationRoutes, { clusterUuid, build, checkStore, openApi: readDescription });
+  await server.register(operationRoutes, { clusterUuid, build, checkStore: background.beat, openApi: readDescription });
   await server.register(settingsRoutes, { settings });
   await server.register(connectorRoutes, { prefix: PREFIX, connectors });
   await server.register(connectionRoutes, { prefix: PREFIX, sessions, connectors });
@@ -102,13 +101,14 @@ async function readDescription(): Promise<string> {
 }
 
 async function close(app: FastifyInstance, services: Services): Promise<void> {
-  const cut = setTimeout(() => app.server.closeAllConnections(), REQUESTS_DEADLINE_MS);
+  const cut = setTimeout(() => app.cutRequests(), REQUESTS_DEADLINE_MS);
   const problems: unknown[] = [];
   const attempt = (step: () => Promise<unknown>): Promise<unknown> => step().catch((error) => problems.push(error));
   await attempt(() => app.close());
   clearTimeout(cut);
   await attempt(() => services.sessions.close(SESSIONS_DEADLINE_MS));
   await attempt(() => services.outbound.close());
+  await attempt(() => services.background.stop());
   await attempt(() => services.database.close());
   for (const err of problems) services.log.error({ err }, 'a part of the server did not close cleanly');
 }

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { envSchema } from 'env-schema';
 import { type Static, Type } from 'typebox';
 import { StartupError } from './errors.ts';
+import { compilePattern } from './outbound/pattern.ts';
 
 /** The configuration of one process: read once from the environment, frozen, handed down by `app.ts`. */
 export interface Config {
@@ -106,7 +107,7 @@ function patterns(name: string, text: string | undefined): readonly string[] | u
     .filter((pattern) => pattern !== '');
   for (const pattern of list) {
     try {
-      new RegExp(pattern);
+      compilePattern(pattern);
     } catch {
       throw new StartupError(`${name}: '${pattern}' is not a regular expression (the list is separated by commas)`);
     }

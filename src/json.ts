@@ -37,3 +37,22 @@ export function parseJson(text: string): JsonValue | undefined {
     return undefined;
   }
 }
+
+/** How deep JSON of others may nest: far above any real document, far below what recursion survives. */
+export const MAX_REMOTE_DEPTH = 1000;
+
+/** Whether arrays and objects nest deeper than `limit` levels (a scalar is level 0). Walks without recursion. */
+export function exceedsDepth(value: unknown, limit: number): boolean {
+  let level: object[] = typeof value === 'object' && value !== null ? [value] : [];
+  for (let depth = 1; level.length > 0; depth += 1) {
+    if (depth > limit) return true;
+    const below: object[] = [];
+    for (const container of level) {
+      for (const member of Object.values(container)) {
+        if (typeof member === 'object' && member !== null) below.push(member);
+      }
+    }
+    level = below;
+  }
+  return false;
+}

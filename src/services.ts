@@ -1,10 +1,11 @@
-import { mkdir } from 'node:fs/promises';
 import type { DestinationStream } from 'pino';
 import { type Agents, createAgents } from './agents/service.ts';
 import type { Config } from './config.ts';
 import { createConnectors } from './connectors/service.ts';
 import type { Connectors } from './connectors/types.ts';
-import { StartupError } from './errors.ts';
+import { isCatalogueError, StartupError } from './errors.ts';
+import { makeFolder } from './folder.ts';
+import { newId } from './ids.ts';
 import { createModelClient } from './llm/client.ts';
 import { createMcpSessions } from './mcp/sessions.ts';
 import type { McpSessions } from './mcp/types.ts';
@@ -15,6 +16,7 @@ import { createModels, type Models } from './models/service.ts';
 import { createOutbound } from './outbound/fetch.ts';
 import type { Outbound } from './outbound/types.ts';
 import { createJournal } from './runs/journal.ts';
+import { type Recovery, startRecovery } from './runs/recovery.ts';
 import { verifyMasterKey } from './secrets/key-check.ts';
 import { openKeystore } from './secrets/keystore.ts';
 import type { MasterKey } from './secrets/types.ts';
@@ -23,12 +25,14 @@ import { createSettings } from './settings/service.ts';
 import type { Settings } from './settings/types.ts';
 import { createAuditStore } from './store/audit.ts';
 import { createConnectionStore } from './store/connections.ts';
+import { claimFolder, type FolderClaim } from './store/data-folder.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { createDocuments, type Documents } from './store/documents.ts';
 import { createMasterKeys } from './store/master-keys.ts';
 import { createMcpToolStore } from './store/mcp-tools.ts';
 import { createMemoryStore } from './store/memory.ts';
 import { migrate } from './store/migrator.ts';
+import { createProcessStore } from './store/processes.ts';
 import { createRunStore } from './store/runs.ts';
 import { createSettingStore } from './store/settings.ts';
 import { createTaskStore } from './store/tasks.ts';
@@ -62,6 +66,8 @@ export interface Services {
   readonly tasks: Tasks;
   readonly agents: Agents;
   readonly memory: Memory;
+  /** What this process does besides requests: it says that it lives, and follows the settings. */
+  readonly background: Pick<Recovery, 'beat' | 'stop'>;
 }
 
 const TRUSTED = 'plugins.ml_commons.trusted_connector_endpoints_regex';
@@ -75,25 +81,38 @@ export async function createServices(config: Config, overrides: ServiceOverrides
   const redactor = createRedactor();
   redactor.taint([config.apiKey, config.masterKey].filter((secret) => secret !== undefined));
   const log = createLogger({ level: config.logLevel, redactor, file: config.logFile, stream: overrides.logStream });
-  const database = await openStore(config, log, overrides.onStatement);
+  const opened = await openStore(config, log, overrides.onStatement);
+  let claim: FolderClaim | undefined;
+  const database: Database = { ...opened, close: () => opened.close().finally(() => claim?.release()) };
   try {
     await migrate(database, { mode: 'check' });
-    return await wire(config, { ...overrides, redactor, log, database });
+    if (database.kind === 'sqlite') claim = claimFolder(config.dataDir);
+    if (claim?.alone === false) warnOfCompany(log, config.dataDir);
+    return await wire(config, { ...overrides, redactor, log, database, alone: claim?.alone ?? false });
   } catch (error) {
     await database.close();
-    throw error;
+    throw isCatalogueError(error) ? new StartupError(error.message) : error;
   }
+}
+
+function warnOfCompany(log: Logger, dataDir: string): void {
+  log.warn(
+    { dataDir },
+    `Another server is running on the data folder ${dataDir}. SQLite serves one: turns of one memory are not kept in ` +
+      'order between two, and what a stopped one left is not cleared up while the other runs. Stop one of them, or give ' +
+      'it a TENON_DATA_DIR of its own, or use PostgreSQL (TENON_DATABASE_URL)',
+  );
 }
 
 /** The database of this configuration, its folder made when it is not there. @throws StartupError */
 export async function openStore(config: Config, log: Logger, onStatement?: (sql: string) => void): Promise<Database> {
-  if (config.databaseUrl === undefined) await makeFolder(config.dataDir);
+  if (config.databaseUrl === undefined) makeDataFolder(config.dataDir);
   return openDatabase({ url: config.databaseUrl, dataDir: config.dataDir, log, onStatement });
 }
 
-async function makeFolder(path: string): Promise<void> {
+function makeDataFolder(path: string): void {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    makeFolder(path);
   } catch (error) {
     throw new StartupError(`TENON_DATA_DIR: ${path} cannot be created (${(error as Error).message})`);
   }
@@ -103,9 +122,11 @@ interface Ground extends ServiceOverrides {
   readonly redactor: Redactor;
   readonly log: Logger;
   readonly database: Database;
+  /** No other process serves this database; on PostgreSQL nobody can know. */
+  readonly alone: boolean;
 }
 
-async function wire(config: Config, { redactor, log, database, now = Date.now }: Ground): Promise<Services> {
+async function wire(config: Config, { redactor, log, database, alone, now = Date.now }: Ground): Promise<Services> {
   const clock = { now };
   const masterKeys = createMasterKeys(database, clock);
   const { keystore: kind, masterKey, keyFile, keyCommand, dataDir } = config;
@@ -114,14 +135,17 @@ async function wire(config: Config, { redactor, log, database, now = Date.now }:
   const vault = createVault(master);
   await verifyMasterKey({ vault, master, masterKeys });
 
-  const clearTransient = database.kind === 'sqlite';
+  const processId = newId();
+  const company = database.kind === 'postgres' ? 'shared' : alone ? 'alone' : 'unknown';
+  const processes = createProcessStore(database, clock);
   const environment = settingsOf(config);
   const settings = await createSettings({
     store: createSettingStore(database, clock),
     environment,
-    clearTransient,
-    now,
+    clearTransient: company === 'alone',
   });
+  const recovery = await startRecovery({ processes, processId, company, log });
+  const stopFollowing = settings.follow((err) => log.warn({ err }, 'the settings could not be read again'));
   const audit = createAudit({ log, sink: createAuditStore(database, clock) });
   const documents = createDocuments(database, clock);
   const outbound = createOutbound({ log, clean: (text) => redactor.clean(text) });
@@ -144,13 +168,23 @@ async function wire(config: Config, { redactor, log, database, now = Date.now }:
 
   const tasks = createTasks({ store: createTaskStore(database, clock) });
   const modelGroups = createModelGroups({ documents, audit });
-  const models = createModels({ documents, connectors, groups: modelGroups, tasks, settings, audit, redactor, now });
+  const models = createModels({
+    documents,
+    connectors,
+    groups: modelGroups,
+    tasks,
+    settings,
+    audit,
+    redactor,
+    log,
+    now,
+  });
   const modelClient = createModelClient({ models, connectors, redactor, log, now });
 
   const memoryStore = createMemoryStore(database, clock);
   const conversations = createConversations({ store: memoryStore, settings });
   const memory = createMemory({ store: memoryStore, settings });
-  const journal = createJournal({ runs: createRunStore(database, clock) });
+  const journal = createJournal({ runs: createRunStore(database, { ...clock, processId }) });
   const registry = createToolRegistry({ sessions, connectors, mcpTools, settings, log });
   const agents = createAgents({
     database,
@@ -181,6 +215,13 @@ async function wire(config: Config, { redactor, log, database, now = Date.now }:
     tasks,
     agents,
     memory,
+    background: {
+      beat: recovery.beat,
+      stop() {
+        stopFollowing();
+        return recovery.stop();
+      },
+    },
   };
 }
 

@@ -29,13 +29,13 @@ describe('the configuration', () => {
       TENON_DATABASE_URL: 'postgres://u:p@db/tenon',
       TENON_API_KEY: 'key',
       TENON_LOG_LEVEL: 'debug',
-      TENON_TRUSTED_PRIVATE_ENDPOINTS: '^http://mcp:3001(/.*)?$, ^http://other$',
+      TENON_TRUSTED_PRIVATE_ENDPOINTS: '^http://mcp:3001(/.*)?$, (?i)^http://other$',
       TENON_KEYSTORE: 'env',
       PORT: '80',
     });
     expect(config).toMatchObject({ host: '0.0.0.0', port: 0, dataDir: '/var/lib/tenon', apiKey: 'key' });
     expect(config.databaseUrl).toBe('postgres://u:p@db/tenon');
-    expect(config.trustedPrivateEndpoints).toEqual(['^http://mcp:3001(/.*)?$', '^http://other$']);
+    expect(config.trustedPrivateEndpoints).toEqual(['^http://mcp:3001(/.*)?$', '(?i)^http://other$']);
   });
 
   it('takes an empty variable as not set', () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { INVALID_ARGUMENT } from '../errors.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
+import { exceedsDepth, isJsonObject, type JsonObject, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
@@ -18,6 +18,11 @@ export function changeJson(text: string, change: (body: JsonObject) => JsonObjec
   if (!isJsonObject(body)) {
     throw new INVALID_ARGUMENT(
       'The request_body of the connector must render to one JSON object, so that messages and tools can be put into it.',
+    );
+  }
+  if (exceedsDepth(body, MAX_REMOTE_DEPTH)) {
+    throw new INVALID_ARGUMENT(
+      `The request_body renders to JSON that is nested deeper than ${MAX_REMOTE_DEPTH} levels.`,
     );
   }
   return JSON.stringify(change(body)).replace(new RegExp(`"${mark}([^"]*)"`, 'g'), '$1');

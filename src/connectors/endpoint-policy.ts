@@ -40,7 +40,7 @@ export function checkAddress(spellings: readonly [string, ...string[]], policy: 
  */
 export function policyForAddress(policy: EndpointPolicy, url: string, address: string): EndpointPolicy {
   if (judgeUrl(address, policy).allowed || !judgeUrl(url, policy).allowed) return policy;
-  const exact = new RegExp(`^${address.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`);
+  const exact = { source: address, test: (text: string): boolean => text === address };
   const isPrivate = !judgeUrl(url, { ...policy, trustedPrivate: [] }).allowed;
   return isPrivate
     ? { ...policy, trustedPrivate: [...policy.trustedPrivate, exact] }

@@ -65,10 +65,14 @@ export function createExecutor({ credentials, outbound, policy, log, now }: Exec
   }
 
   async function send(connector: Connector, rendered: RenderedRequest, signal?: AbortSignal): Promise<ActionResponse> {
-    const { connection_timeout, read_timeout, skip_ssl_verification } = connector.clientConfig;
-    const response = await outbound.request({
+    const { connection_timeout, read_timeout, skip_ssl_verification, max_total_timeout } = connector.clientConfig;
+    const destination = `connector "${connector.name}"`;
+    const totalSeconds = Math.max(max_total_timeout, connection_timeout, read_timeout);
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(overdue(destination, totalSeconds)), totalSeconds * 1000);
+    const request = {
       ...rendered,
-      destination: `connector "${connector.name}"`,
+      destination,
       policy: policy(),
       connectTimeoutMs: connection_timeout * 1000,
       responseTimeoutMs: read_timeout * 1000,
@@ -76,9 +80,14 @@ export function createExecutor({ credentials, outbound, policy, log, now }: Exec
       maxResponseBytes: MAX_RESPONSE_BYTES,
       redirect: 'same-origin',
       skipTlsVerification: skip_ssl_verification,
-      ...(signal === undefined ? {} : { signal }),
-    });
-    return { status: response.status, headers: response.headers, body: await response.text() };
+      signal: signal === undefined ? deadline.signal : AbortSignal.any([signal, deadline.signal]),
+    } as const;
+    try {
+      const response = await outbound.request(request);
+      return { status: response.status, headers: response.headers, body: await response.text() };
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   function bulkheadOf({ id, revision, name, clientConfig }: Connector): Bulkhead {
@@ -173,6 +182,17 @@ async function retried(
     if (asked !== undefined && error instanceof UpstreamError) return asked;
     throw error;
   }
+}
+
+/** The read timeout bounds silences; a side that drips octets is bounded by this. */
+function overdue(destination: string, seconds: number): UpstreamError {
+  return new UpstreamError({
+    code: 'response_timeout',
+    destination,
+    message: `${destination} did not finish its answer within ${seconds} s.`,
+    statusCode: 504,
+    delivered: 'unknown',
+  });
 }
 
 function busy(name: string, status: number, wait: number): UpstreamError {

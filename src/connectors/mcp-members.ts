@@ -40,7 +40,7 @@ export function readAuth(value: JsonValue | undefined): JsonObject | undefined {
     throw new INVALID_ARGUMENT(`auth has no member '${unknown.slice(0, 100)}'. Its members are [${KNOWN.join(', ')}].`);
   }
   if (given.type !== 'oauth2') throw new INVALID_ARGUMENT('auth.type must be oauth2.');
-  if (given.grant_type !== undefined && !GRANTS.includes(String(given.grant_type))) {
+  if (given.grant_type !== undefined && !isOneOf(GRANTS, given.grant_type)) {
     throw new INVALID_ARGUMENT(`auth.grant_type must be one of [${GRANTS.join(', ')}].`);
   }
   for (const name of TEXTS) {
@@ -59,7 +59,7 @@ export function readAuth(value: JsonValue | undefined): JsonObject | undefined {
     throw new INVALID_ARGUMENT('auth.per_user must be true or false.');
   }
   const allow = given.allow;
-  if (allow !== undefined && !(Array.isArray(allow) && allow.every((fault) => TOLERATED.includes(String(fault))))) {
+  if (allow !== undefined && !(Array.isArray(allow) && allow.every((fault) => isOneOf(TOLERATED, fault)))) {
     throw new INVALID_ARGUMENT(`auth.allow must be a list of [${TOLERATED.join(', ')}].`);
   }
   return given;
@@ -73,6 +73,10 @@ export function checkAuthCredentials(auth: JsonValue | undefined, credential: Re
     if (key === undefined || (Object.hasOwn(credential, key) && credential[key] !== '')) continue;
     throw new INVALID_ARGUMENT(`auth.${name} uses \${credential.${key}}, which has no value. Give it in credential.`);
   }
+}
+
+function isOneOf(names: readonly string[], value: JsonValue): boolean {
+  return typeof value === 'string' && names.includes(value);
 }
 
 function credentialKey(template: JsonValue | undefined): string | undefined {

@@ -75,7 +75,8 @@ export function reportError(error: unknown): ErrorReport {
 }
 
 function reportUpstream(error: UpstreamError): ErrorReport {
-  const remedy = error.remedy !== undefined && !error.message.includes(error.remedy) ? ` ${error.remedy}` : '';
+  const stop = /[.!?…]$/.test(error.message) ? '' : '.';
+  const remedy = error.remedy !== undefined && !error.message.includes(error.remedy) ? `${stop} ${error.remedy}` : '';
   const retry =
     error.retryAfterMs ?? (error.nextRetryTime === undefined ? undefined : error.nextRetryTime - Date.now());
   const cause = reportCause(error.cause);

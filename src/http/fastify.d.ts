@@ -7,6 +7,10 @@ declare module 'fastify' {
     /** The request was read and checked; what fails from now on fails while it runs. */
     running: boolean;
   }
+  interface FastifyInstance {
+    /** Ends the requests that still run while the server closes. */
+    cutRequests(): void;
+  }
   interface FastifyContextConfig {
     /** What the route does, as `<noun>:<verb>`; the role table is keyed by it. */
     permission?: string;

@@ -2,14 +2,27 @@ import { isIP } from 'node:net';
 
 export interface OpenRequest {
   readonly method: string;
-  readonly path: string;
+  /** As it stands in the request line; a whole address (`http://host/path`) names the host that is meant. */
+  readonly target: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly peer: string | undefined;
   readonly localPort: number | undefined;
 }
 
-const FORWARDING =
-  /^(forwarded|via|x-forwarded(-.+)?|x-real-ip|x-client-ip|x-cluster-client-ip|cf-connecting-ip|true-client-ip)$/;
+/** Fields that proxies, load balancers and content networks add; `_` counts as `-`. */
+const FORWARDING = new RegExp(
+  `^(${[
+    'forwarded',
+    'via',
+    'x-forwarded(-.+)?',
+    'x-(original|originating|envoy|azure|arr|appengine|vercel|akamai)-.+',
+    '(cf|fastly|fly|akamai|cloudfront)-.+',
+    'cdn-loop',
+    '(x-|true-|x-cluster-)?client-ip',
+    'x-(real|remote)-(ip|addr)',
+    'x-proxyuser-ip',
+  ].join('|')})$`,
+);
 const TOP_LEVEL_PATHS: readonly string[] = ['/', '/oauth/callback'];
 const REMEDY = 'The server runs without authentication. Set TENON_API_KEY to let other callers in';
 
@@ -31,7 +44,10 @@ export function refusalInOpenMode(request: OpenRequest): string | undefined {
   if (!isOwnHost(host, localPort)) {
     return `The Host header must be a loopback name (localhost, 127.0.0.1 or [::1]) with this server's port. ${REMEDY}`;
   }
-  const forwarded = Object.keys(headers).find((name) => FORWARDING.test(name));
+  if (!request.target.startsWith('/') && !isOwnHost(authorityOf(request.target), localPort)) {
+    return `The request line names another host than this server. ${REMEDY}`;
+  }
+  const forwarded = Object.keys(headers).find((name) => FORWARDING.test(name.replaceAll('_', '-')));
   if (forwarded !== undefined) {
     return `The request was forwarded by a proxy (header ${forwarded}), so its caller is not known. ${REMEDY}`;
   }
@@ -50,9 +66,14 @@ function isOwnHost(host: string, localPort: number | undefined): boolean {
   return parts[2] === undefined || Number(parts[2]) === localPort;
 }
 
+/** The host of a target that is a whole address (RFC 9112 3.2.2), which counts in place of the Host field. */
+function authorityOf(target: string): string {
+  return /^https?:\/\/([^/?#]*)/i.exec(target)?.[1] ?? '';
+}
+
 /** A person follows a link or is sent back by a sign-in page: harmless where the answer changes nothing. */
-function isTopLevel({ method, path, headers }: OpenRequest): boolean {
-  if (method !== 'GET' || !TOP_LEVEL_PATHS.includes(path)) return false;
+function isTopLevel({ method, target, headers }: OpenRequest): boolean {
+  if (method !== 'GET' || !TOP_LEVEL_PATHS.includes(target.split('?', 1)[0] ?? '')) return false;
   const mode = headers['sec-fetch-mode'] ?? 'navigate';
   const destination = headers['sec-fetch-dest'] ?? 'document';
   return mode === 'navigate' && destination === 'document';

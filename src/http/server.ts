@@ -24,10 +24,12 @@ import { reportError, wireType } from './error-report.ts';
 import { authPlugin } from './plugins/auth.ts';
 import { closingPlugin } from './plugins/closing.ts';
 import { errorsPlugin } from './plugins/errors.ts';
+import { answerAtLast } from './plugins/last-resort.ts';
 import { describeRoutes } from './plugins/openapi.ts';
 import { requestsPlugin } from './plugins/requests.ts';
 import { responsesPlugin } from './plugins/responses.ts';
-import { createRouteTable } from './route-table.ts';
+import { rawAnswer } from './raw-answer.ts';
+import { createRouteTable, type RouteTable } from './route-table.ts';
 
 export interface ServerDeps {
   readonly log: Logger;
@@ -62,18 +64,26 @@ export async function createServer(deps: ServerDeps): Promise<FastifyInstance> {
   app.addHook('onRoute', ({ method, url }) => routes.add(method, url));
   if (deps.describeAs !== undefined) await describeRoutes(app, deps.describeAs);
   await app.register(closingPlugin);
-  await app.register(errorsPlugin, { redactor: deps.redactor, routes });
-  await app.register(authPlugin, { apiKey: deps.apiKey, principals: deps.principals });
-  await app.register(requestsPlugin);
-  await app.register(responsesPlugin);
-  app.addHook('onResponse', async (request, reply) => {
-    const path = request.url.split('?', 1)[0];
-    const duration = Math.round(reply.elapsedTime);
-    request.log.debug({ method: request.method, path, status: reply.statusCode, duration }, 'request answered');
-  });
   for (const schema of namedSchemas()) app.addSchema(schema);
-  await app.register(deps.routes);
+  app.setErrorHandler(answerAtLast);
+  await app.register(edgeOf(deps, routes));
   return app;
+}
+
+/** In a scope below the server's own, so that an error handler that fails has one above it that is ours too. */
+function edgeOf(deps: ServerDeps, routes: RouteTable): FastifyPluginAsync {
+  return async (edge) => {
+    await edge.register(errorsPlugin, { redactor: deps.redactor, routes });
+    await edge.register(authPlugin, { apiKey: deps.apiKey, principals: deps.principals });
+    await edge.register(requestsPlugin);
+    await edge.register(responsesPlugin);
+    edge.addHook('onResponse', async (request, reply) => {
+      const path = request.url.split('?', 1)[0];
+      const duration = Math.round(reply.elapsedTime);
+      request.log.debug({ method: request.method, path, status: reply.statusCode, duration }, 'request answered');
+    });
+    await edge.register(deps.routes);
+  };
 }
 
 function namedSchemas(): { readonly $id: string }[] {
@@ -98,15 +108,7 @@ function answerUnroutable(error: Error, _request: FastifyRequest, reply: Fastify
 function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const [status, phrase, text] = BROKEN_REQUESTS[error.code ?? ''] ?? [400, 'Bad Request', 'Request is not valid HTTP'];
-  const top = { type: 'illegal_argument_exception', reason: text };
-  const body = JSON.stringify({ error: { root_cause: [top], ...top }, status });
-  const head = [
-    `HTTP/1.1 ${status} ${phrase}`,
-    'Content-Type: application/json; charset=UTF-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    'Connection: close',
-  ];
-  if (socket.writable) socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  if (socket.writable) socket.end(rawAnswer(status, phrase, { type: 'illegal_argument_exception', reason: text }));
 }
 
 const BROKEN_REQUESTS: Readonly<Record<string, readonly [status: number, phrase: string, text: string]>> = {

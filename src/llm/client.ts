@@ -1,10 +1,10 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
-import { parseJson } from '../json.ts';
+import { exceedsDepth, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { codecNamed, codecOf } from './codec.ts';
 import { ModelAnswerError } from './codecs/answer-error.ts';
-import { emptyBodyError, providerError, unusableAnswerError } from './provider-error.ts';
+import { emptyBodyError, providerError, tooDeepError, unusableAnswerError } from './provider-error.ts';
 import type { LlmCodec, ModelAnswer, ModelClient, ModelEvent, ModelRequest, TemplateParameter } from './types.ts';
 
 /** A model that may be asked now. */
@@ -61,8 +61,10 @@ export function createModelClient({ models, connectors, redactor, log, now }: Mo
     log.debug({ modelId: model.id, status, durationMs: now() - started }, `model ${model.name} answered`);
     if (status < 200 || status > 299) throw providerError(response, destination, redactor, now());
     if (body.trim() === '') throw emptyBodyError(destination, status);
+    const parsed = parseJson(body) ?? body;
+    if (exceedsDepth(parsed, MAX_REMOTE_DEPTH)) throw tooDeepError(destination, status);
     try {
-      return codec.decode(redactor.cleanContent(parseJson(body) ?? body));
+      return codec.decode(redactor.cleanContent(parsed));
     } catch (error) {
       if (!(error instanceof ModelAnswerError)) throw error;
       throw unusableAnswerError(redactor.clean(error.message), destination, status);
@@ -74,13 +76,22 @@ export function createModelClient({ models, connectors, redactor, log, now }: Mo
       const model = await models.open(modelId);
       const codec = llmInterface === undefined ? codecOf(model.connector, model.name) : codecNamed(llmInterface);
       const logged = (error: unknown): never => {
-        const { code, statusCode: status, message } = error as { code?: string; statusCode?: number; message?: string };
-        log.warn({ modelId, code, status }, `model ${model.name} failed: ${redactor.clean(String(message))}`);
+        logModelFailure(model, error, { log, redactor });
         throw error;
       };
       return events(() => ask(model, codec, request, signal).catch(logged), signal);
     },
   };
+}
+
+/** One line for a model call that failed, whoever made it: which model, why, and nothing secret. */
+export function logModelFailure(
+  { id: modelId, name }: Pick<OpenModel, 'id' | 'name'>,
+  error: unknown,
+  { log, redactor }: Pick<ModelClientDeps, 'log' | 'redactor'>,
+): void {
+  const { code, statusCode: status, message } = error as { code?: string; statusCode?: number; message?: string };
+  log.warn({ modelId, code, status }, `model ${name} failed: ${redactor.clean(String(message))}`);
 }
 
 /** Nothing is missing in the template, so the rendered text goes out as it is. */

@@ -1,6 +1,6 @@
 import type { ActionResponse } from '../connectors/types.ts';
 import { type CauseCode, UpstreamError } from '../errors.ts';
-import { isJsonObject, type JsonValue, parseJson } from '../json.ts';
+import { exceedsDepth, isJsonObject, type JsonValue, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 import { retryAfterMs as waitNamedBy } from '../outbound/retry-after.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 
@@ -54,6 +54,11 @@ export function unusableAnswerError(detail: string, destination: string, status:
   });
 }
 
+/** A 2xx answer whose JSON nests so deep that nothing can be done with it. */
+export function tooDeepError(destination: string, status: number): UpstreamError {
+  return unusableAnswerError(`its JSON is nested deeper than ${MAX_REMOTE_DEPTH} levels`, destination, status);
+}
+
 /** At most 500 characters, with no half of a surrogate pair at the end. */
 function short(text: string): string {
   return text.length <= MAX_MESSAGE ? text : text.slice(0, MAX_MESSAGE).replace(/[\ud800-\udbff]$/, '');
@@ -63,6 +68,9 @@ function messageOf({ status, headers, body }: ActionResponse): string {
   const text = body.trim();
   if (text === '') return `status ${status} with an empty body`;
   const parsed = parseJson(text);
+  if (exceedsDepth(parsed, MAX_REMOTE_DEPTH)) {
+    return `status ${status} with JSON that is nested deeper than ${MAX_REMOTE_DEPTH} levels`;
+  }
   if (parsed !== undefined) return memberMessage(parsed) ?? text;
   if (MARKUP.test(text) || /\bhtml\b/i.test(headers['content-type'] ?? '')) {
     return `status ${status} with an HTML page, so the url of the connector may be wrong or a proxy answered`;

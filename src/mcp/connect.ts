@@ -138,7 +138,7 @@ async function attempt(deps: ConnectDeps, plan: VersionPlan): Promise<Connection
     return { client, transport, wire, protocolVersion: client.getNegotiatedProtocolVersion() ?? 'unknown' };
   } catch (error) {
     wire.close();
-    if (transport.sessionId !== undefined) void transport.terminateSession().catch(() => undefined);
+    if (transport.sessionId !== undefined) deps.onClosing(transport.terminateSession().catch(() => undefined));
     await client.close().catch(() => undefined);
     if (deps.signal.aborted) throw error;
     const probed = wire.facts.requested.has('server/discover') && !wire.facts.requested.has('initialize');

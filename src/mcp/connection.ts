@@ -1,19 +1,20 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
-import { UpstreamError } from '../errors.ts';
+import { CONNECTOR_NOT_FOUND, isCatalogueError, UpstreamError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { retry } from '../outbound/resilience.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import { type ConnectionHealth, createConnectionHealth } from './connection-health.ts';
-import { BROKEN, DOUBTFUL } from './failure-kinds.ts';
+import { UNREACHABLE } from './failure-kinds.ts';
 import { remedyFor } from './failures.ts';
 import { createListCache } from './list-cache.ts';
 import { type OpeningDeps, openWithRetry, retryOptions } from './opening.ts';
 import type { ListAnswer, Session } from './session.ts';
 import { createSessionLifetimes, type OpenSession } from './session-lifetimes.ts';
-import { Superseded, singleFlight, whileNotAborted } from './shared-work.ts';
+import { createOpenWork, Superseded, singleFlight, whileNotAborted } from './shared-work.ts';
 import type { ConnectionStates } from './status.ts';
 import { readToolList } from './tool-list.ts';
 import type { ToolList } from './types.ts';
+import { endOfSession } from './verification.ts';
 
 export interface ConnectionDeps extends OpeningDeps {
   readonly connectors: Pick<Connectors, 'load' | 'mcpEndpoint'>;
@@ -21,6 +22,10 @@ export interface ConnectionDeps extends OpeningDeps {
   readonly mcpTools: Pick<McpToolStore, 'replace'>;
   readonly closing: AbortSignal;
   readonly onOpened: () => void;
+  /** The connector turned out to be gone. */
+  readonly onGone: () => void;
+  /** What is left of an earlier connector of the same id; nothing begins before it ended. */
+  readonly before?: Promise<void>;
 }
 
 /** One MCP server: at most one session, opened by the first use and shared by all. */
@@ -48,6 +53,8 @@ export interface Connection {
   disable(cause: string): Promise<void>;
   /** Ends what `disable` began; nothing is opened yet. */
   enable(cause: string): Promise<void>;
+  /** For ever: its connector was deleted. Every later use is a 404; settles when nothing of it runs but calls under way. */
+  dispose(): Promise<void>;
   /** Closes everything; calls that still run after `deadlineMs` are cut. */
   shutDown(deadlineMs: number): Promise<void>;
   lastUsed(): number;
@@ -55,7 +62,8 @@ export interface Connection {
   lastProbe(): number;
 }
 
-const VERIFY_MS = 2000;
+/** Beyond the deadline for calls: for openings that are given up and sessions that are ended. */
+const CLOSING_MS = 3000;
 
 /** Watches over the session with one server. Nothing is opened before the first use. */
 export function createConnection(connectorId: string, name: string, deps: ConnectionDeps): Connection {
@@ -69,6 +77,9 @@ export function createConnection(connectorId: string, name: string, deps: Connec
   let knownLegacy = false;
   let generation = 0;
   let cause = 'first use';
+  const work = createOpenWork();
+  const ended = new AbortController();
+  let disposed = false;
   const times = { used: now(), heard: now(), probed: 0 };
 
   async function ensure(connector: Connector, signal?: AbortSignal): Promise<OpenSession> {
@@ -76,7 +87,9 @@ export function createConnection(connectorId: string, name: string, deps: Connec
       signal?.throwIfAborted();
       times.used = now();
       destination = `connector "${connector.name}"`;
+      requireThere();
       if ((await states.get(connectorId)).status === 'disabled') throw disabledError(destination);
+      requireThere();
       if (current !== undefined && current.connector.revision < connector.revision) await retire('updated');
       if (current !== undefined) return current;
       try {
@@ -88,15 +101,32 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     }
   }
 
+  function requireThere(): void {
+    if (disposed) throw new CONNECTOR_NOT_FOUND(connectorId);
+  }
+
+  /** The connector as it is now. @throws CONNECTOR_NOT_FOUND */
+  async function loaded(): Promise<Connector> {
+    try {
+      return await deps.connectors.load(connectorId);
+    } catch (error) {
+      if (isCatalogueError(error) && error.statusCode === 404) deps.onGone();
+      throw error;
+    }
+  }
+
   /** Opens by the connector as it is now: whoever waits for it may have read it before a change. */
   async function open(): Promise<OpenSession> {
+    const asked = generation;
+    await deps.before;
     await health.refuseWhileBroken();
+    if (asked !== generation) throw new Superseded();
     cache.beginReading();
     generation += 1;
     const mine = generation;
     const attempt = new AbortController();
     stopOpening = () => attempt.abort(new Superseded());
-    const connector = await deps.connectors.load(connectorId);
+    const connector = await loaded();
     if (mine !== generation) throw new Superseded();
     await states.move(connectorId, 'connecting', cause);
     let opened: Awaited<ReturnType<typeof openWithRetry>>;
@@ -108,10 +138,12 @@ export function createConnection(connectorId: string, name: string, deps: Connec
           times.heard = now();
         },
         onListChanged: markStale,
+        onClosing: (closed) => void work.track(closed),
       });
     } catch (error) {
       knownLegacy = false;
       deps.closing.throwIfAborted();
+      if (isCatalogueError(error)) await loaded();
       if (mine !== generation) throw new Superseded();
       cause = 'after a failure';
       throw await health.openingFailed(error);
@@ -128,6 +160,7 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     const result = lifetimes.opened(session, connector);
     current = result;
     await adopt(result, opened.answer);
+    if (current !== result) throw new Superseded();
     deps.onOpened();
     const { tools, leftOut } = result.list;
     log.info(
@@ -174,11 +207,11 @@ export function createConnection(connectorId: string, name: string, deps: Connec
 
   async function relist(open: OpenSession): Promise<ToolList> {
     cache.beginReading();
-    const limitMs = open.connector.clientConfig.connection_timeout * 1000;
+    const pageMs = open.connector.clientConfig.connection_timeout * 1000;
     try {
-      const answer = await retry(() => open.session.list(limitMs, deps.closing), {
+      const answer = await retry((_attempt, totalMs) => open.session.list({ pageMs, totalMs }, ended.signal), {
         ...retryOptions(open.connector, deps.random),
-        signal: deps.closing,
+        signal: ended.signal,
         onRetry: ({ attempt, error }) =>
           log.warn({ connectorId, code: error.code, attempt }, `MCP retry of ${destination}: ${error.message}`),
       });
@@ -187,7 +220,10 @@ export function createConnection(connectorId: string, name: string, deps: Connec
       cache.markStale();
       if (!(error instanceof UpstreamError)) throw error;
       await note(open, error);
-      if (error.code !== 'session_lost') throw error;
+      if (error.code !== 'session_lost') {
+        if (current === open && error.code !== 'rate_limited') await giveUp(open, 'list', error);
+        throw error;
+      }
       return (await ensure(open.connector)).list;
     }
   }
@@ -201,19 +237,16 @@ export function createConnection(connectorId: string, name: string, deps: Connec
       await states.move(connectorId, 'idle', 'session_lost');
       return;
     }
-    let reason = error;
-    if (DOUBTFUL.has(error.code)) {
-      const silence = await open.session.ping(VERIFY_MS).then(
-        () => undefined,
-        (failed: unknown) => failed,
-      );
-      if (silence === undefined || current !== open) return;
-      if (silence instanceof UpstreamError) reason = silence;
-      if (reason.code === 'session_lost') return note(open, reason);
-    } else if (error.code !== 'auth_required' && !BROKEN.has(error.code)) return;
-    letGo(open, { terminate: error.code === 'auth_required' });
+    const reason = await endOfSession(open.session, error);
+    if (reason === undefined || current !== open) return;
+    if (reason.code === 'session_lost') return note(open, reason);
+    await giveUp(open, 'use', reason);
+  }
+
+  async function giveUp(open: OpenSession, during: string, reason: UpstreamError): Promise<void> {
+    letGo(open, { terminate: !UNREACHABLE.has(reason.code) });
     cause = 'after a failure';
-    await health.fail('use', reason);
+    await health.fail(during, reason);
   }
 
   function letGo(open: OpenSession, how: { terminate: boolean }): void {
@@ -222,8 +255,8 @@ export function createConnection(connectorId: string, name: string, deps: Connec
   }
 
   function markStale(): void {
-    cache.markStale();
-    log.info({ connectorId }, `MCP tool list of ${destination} changed: it is read again before its next use`);
+    if (cache.markStale())
+      log.info({ connectorId }, `MCP tool list of ${destination} changed: it is read again before its next use`);
   }
 
   async function probe(connector: Connector): Promise<void> {
@@ -235,15 +268,11 @@ export function createConnection(connectorId: string, name: string, deps: Connec
         return;
       }
       await open.session.ping(connector.clientConfig.connection_timeout * 1000);
-      await states.amend(connectorId, { lastSuccessTime: now() });
+      if (current === open) await states.amend(connectorId, { lastSuccessTime: now() });
     } catch (error) {
       if (open === undefined || !(error instanceof UpstreamError) || current !== open) return;
-      if (error.code !== 'session_lost') {
-        letGo(open, { terminate: false });
-        cause = 'after a failure';
-        await health.fail('probe', error);
-        return;
-      }
+      if (error.code === 'rate_limited') return;
+      if (error.code !== 'session_lost') return giveUp(open, 'probe', error);
       await note(open, error);
       await ensure(connector).catch(() => undefined);
     }
@@ -266,7 +295,22 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     if (open.inFlight === 0) await closed;
   }
 
+  /** A state is kept for a connector that exists, and for no other. */
+  async function confirm(): Promise<void> {
+    await deps.before;
+    await loaded();
+    requireThere();
+  }
+
+  async function dispose(): Promise<void> {
+    disposed = true;
+    ended.abort(new CONNECTOR_NOT_FOUND(connectorId));
+    await retire('deleted');
+    await work.settled();
+  }
+
   async function disable(why: string): Promise<void> {
+    await confirm();
     generation += 1;
     const open = current;
     current = undefined;
@@ -278,6 +322,7 @@ export function createConnection(connectorId: string, name: string, deps: Connec
   }
 
   async function enable(why: string): Promise<void> {
+    await confirm();
     cause = why;
     log.info({ connectorId, cause: why }, `MCP connection to ${destination} enabled: ${why}`);
     await states.move(connectorId, 'idle', why);
@@ -288,14 +333,15 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     const wasOpen = current !== undefined;
     current = undefined;
     stopOpening?.();
-    await lifetimes.closeAll(deadlineMs);
+    ended.abort(deps.closing.reason);
+    await Promise.all([lifetimes.closeAll(deadlineMs), work.settled(deadlineMs + CLOSING_MS)]);
     const { status } = await states.get(connectorId);
     if (status === 'connected' || status === 'connecting') await states.move(connectorId, 'idle', 'shutdown');
     if (wasOpen) log.info({ connectorId, cause: 'shutdown' }, `MCP connection to ${destination} closed: shutdown`);
   }
 
-  const openOnce = singleFlight(open);
-  const relistOnce = singleFlight(relist);
+  const openOnce = singleFlight(() => work.track(open()));
+  const relistOnce = singleFlight((of: OpenSession) => work.track(relist(of)));
 
   return {
     health,
@@ -315,6 +361,7 @@ export function createConnection(connectorId: string, name: string, deps: Connec
     retire,
     disable,
     enable,
+    dispose,
     shutDown,
     lastUsed: () => times.used,
     lastHeard: () => times.heard,

@@ -1,3 +1,5 @@
+import { setImmediate as othersTurn } from 'node:timers/promises';
+
 /** One dispatched event of a `text/event-stream`. */
 export interface StreamEvent {
   /** `message` where the stream names none. */
@@ -6,6 +8,8 @@ export interface StreamEvent {
   /** Last event id in force, `''` when the stream never set one. */
   readonly id: string;
 }
+
+const EVENTS_A_TURN = 64;
 
 interface StreamLimits {
   /** Longest event, in characters; one more and `tooLong` is thrown. */
@@ -18,6 +22,7 @@ interface StreamLimits {
 /**
  * Reads events by WHATWG HTML 9.2.6: CR, LF and CRLF end a line, data lines join with LF, comments are skipped, UTF-8
  * is decoded across chunks. An event whose blank line is missing at the end of the stream is dispatched all the same.
+ * A chunk may hold thousands of events: between batches of them the rest of the process has its turn.
  */
 export async function* readEvents(body: AsyncIterable<Uint8Array>, limits: StreamLimits): AsyncGenerator<StreamEvent> {
   const decoder = new TextDecoder('utf-8');
@@ -68,6 +73,13 @@ export async function* readEvents(body: AsyncIterable<Uint8Array>, limits: Strea
     if (length + pending.length > limits.maxEventLength) throw limits.tooLong();
   }
 
-  for await (const chunk of body) yield* takeText(decoder.decode(chunk, { stream: true }));
+  let dispatched = 0;
+  for await (const chunk of body) {
+    for (const event of takeText(decoder.decode(chunk, { stream: true }))) {
+      yield event;
+      dispatched += 1;
+      if (dispatched % EVENTS_A_TURN === 0) await othersTurn();
+    }
+  }
   yield* takeText(`${decoder.decode()}\n\n`);
 }

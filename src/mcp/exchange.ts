@@ -1,6 +1,6 @@
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
-import { failure, listedVersions, passedOn, rpcFailure, type Side } from './failures.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { failure, listedVersions, parseRemote, passedOn, rpcFailure, type Side } from './failures.ts';
 
 /** One request of ours on the wire: what is sent beside the SDK's message, and what came back before any validation. */
 export interface Exchange {
@@ -83,7 +83,8 @@ export function jsonReply(
   const { status, type, text } = answer;
   if (text.trim() === '')
     throw failure(side, 'invalid_response', `answered HTTP ${status} to ${method} without the reply to it`);
-  const body = type === 'application/json' || type === '' ? parseJson(text) : undefined;
+  const body =
+    type === 'application/json' || type === '' ? parseRemote(side, text, `in answer to ${method}`) : undefined;
   if (body === undefined) {
     const what = type === 'application/json' ? 'a body that is not JSON' : type || 'no content type';
     throw failure(side, 'not_mcp', `gave no MCP answer to ${method}: not an MCP answer (${what})`);
@@ -116,11 +117,13 @@ export function settle(
   if (isJsonObject(reply.error)) {
     const versions = listedVersions(reply.error);
     if (versions.length > 0) facts.supportedVersions = versions;
-    if (method === 'server/discover') return { jsonrpc: '2.0', id, error: wellFormed(reply.error) };
+    if (method === 'server/discover' && exchange === undefined) {
+      return { jsonrpc: '2.0', id, error: wellFormed(reply.error) };
+    }
     if (exchange && typeof reply.error.code === 'number') exchange.errorCode = reply.error.code;
     throw rpcFailure(side, method, reply.error);
   }
-  const result = reply.result;
+  const result = method === 'ping' && reply.result !== undefined ? {} : reply.result;
   if (!isJsonObject(result))
     throw failure(side, 'invalid_response', `answered ${method} with a result that is not an object`);
   if (method === 'initialize') requireKnownVersion(side, result, facts);
@@ -128,6 +131,7 @@ export function settle(
   if (exchange === undefined || completed.resultType === 'input_required')
     return { jsonrpc: '2.0', id, result: completed };
   exchange.result = completed;
+  if (method === 'server/discover') return { jsonrpc: '2.0', id, result: completed };
   const stand: JsonObject = method === 'tools/list' ? { tools: [] } : method === 'tools/call' ? { content: [] } : {};
   return {
     jsonrpc: '2.0',

@@ -1,5 +1,5 @@
 import { type CauseCode, UpstreamError, type UpstreamFailure } from '../errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
+import { exceedsDepth, isJsonObject, type JsonObject, type JsonValue, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 
 /** The server a failure is about, as its owner knows it. */
 export interface Side {
@@ -174,7 +174,40 @@ export function rpcFailure(side: Side, method: string, error: JsonObject): Upstr
   const refused = code === -32601 || code === -32602 || code === -32600 || code === -32700 || code === -32020;
   return failure(side, 'invalid_response', `answered ${method} with error ${code}${text === '' ? '' : `: ${text}`}`, {
     delivered: refused ? 'no' : 'unknown',
+    cause: new RpcRefusal(code),
   });
+}
+
+export const METHOD_NOT_FOUND = -32601;
+
+/** The JSON-RPC error behind a failure. */
+class RpcRefusal extends Error {
+  readonly code: number;
+  constructor(code: number) {
+    super(`JSON-RPC error ${code}`);
+    this.code = code;
+  }
+}
+
+/** Code of the JSON-RPC error a failure comes from; `undefined` when there is none. */
+export function rpcCode(error: UpstreamError): number | undefined {
+  return error.cause instanceof RpcRefusal ? error.cause.code : undefined;
+}
+
+/**
+ * What a server sent, as JSON; `undefined` when it is none.
+ * @throws UpstreamError when it is nested so deep that reading it would exhaust the stack
+ */
+export function parseRemote(side: Side, text: string, where: string): JsonValue | undefined {
+  const value = parseJson(text);
+  if (!exceedsDepth(value, MAX_REMOTE_DEPTH)) return value;
+  throw failure(side, 'invalid_response', `sent JSON nested deeper than ${MAX_REMOTE_DEPTH} levels ${where}`);
+}
+
+/** The JSON of a refusal; `undefined` when it is none, or nested too deep to be read. */
+export function parseRefusal(text: string): JsonValue | undefined {
+  const value = parseJson(text);
+  return exceedsDepth(value, MAX_REMOTE_DEPTH) ? undefined : value;
 }
 
 /** Protocol versions named in an answer, newest first. */
@@ -203,7 +236,7 @@ export function seconds(milliseconds: number): string {
 
 /** The message of a JSON error body, where there is one; never any other text. */
 function detail(side: Side, answer: HttpAnswer): string {
-  const body = parseJson(answer.text);
+  const body = parseRefusal(answer.text);
   if (!isJsonObject(body)) return '';
   const error = body.error;
   const text = isJsonObject(error) ? error.message : typeof error === 'string' ? error : body.message;
@@ -211,8 +244,8 @@ function detail(side: Side, answer: HttpAnswer): string {
 }
 
 function refersToSession(answer: HttpAnswer): boolean {
-  const body = parseJson(answer.text);
-  const unknownMethod = isJsonObject(body) && isJsonObject(body.error) && body.error.code === -32601;
+  const body = parseRefusal(answer.text);
+  const unknownMethod = isJsonObject(body) && isJsonObject(body.error) && body.error.code === METHOD_NOT_FOUND;
   if (unknownMethod) return false;
   return answer.status === 404 || (answer.status === 400 && /session/i.test(answer.text));
 }

@@ -5,8 +5,8 @@ export interface ListCache {
   /** The list, when it was read under `revision` or a newer one and is still fresh. */
   fresh(revision: number): ToolList | undefined;
   put(list: ToolList, revision: number, ttlMs: number | undefined): void;
-  /** The server said that its list changed, or the last reading failed. */
-  markStale(): void;
+  /** The server said that its list changed, or the last reading failed. @returns whether that is news. */
+  markStale(): boolean;
   /** A new reading begins: what it will bring is not stale unless the server says so meanwhile. */
   beginReading(): void;
   clear(): void;
@@ -30,7 +30,9 @@ export function createListCache(now: () => number): ListCache {
       entry = { list, revision, until: now() + Math.min(Math.max(ttlMs, MIN_TTL_MS), MAX_TTL_MS) };
     },
     markStale() {
+      const isNews = !stale;
       stale = true;
+      return isNews;
     },
     beginReading() {
       stale = false;

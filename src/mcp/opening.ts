@@ -5,7 +5,7 @@ import type { Outbound } from '../outbound/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { amended, seconds } from './failures.ts';
-import type { ListAnswer, Session } from './session.ts';
+import type { ListAnswer, ListLimits, Session } from './session.ts';
 
 export interface OpeningDeps {
   readonly connectors: Pick<Connectors, 'mcpEndpoint'>;
@@ -25,6 +25,8 @@ interface OpeningHooks {
   readonly signal: AbortSignal;
   readonly onHeard: () => void;
   readonly onListChanged: () => void;
+  /** Takes the end of a session that nobody waits for: it is awaited at shutdown. */
+  readonly onClosing: (closed: Promise<unknown>) => void;
   /** The era an earlier session of the same address was in: spoken again without asking. */
   readonly knownLegacy: boolean;
 }
@@ -39,14 +41,14 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
   const destination = `connector "${connector.name}"`;
   let session: Session | undefined;
 
-  async function listOf(open: Session, limitMs: number): Promise<ListAnswer> {
+  async function listOf(open: Session, limits: ListLimits): Promise<ListAnswer> {
     try {
-      return await open.list(limitMs, hooks.signal);
+      return await open.list(limits, hooks.signal);
     } catch (error) {
       const lost = error instanceof UpstreamError && error.code === 'session_lost';
       if (!(error instanceof UpstreamError) || error.code === 'rate_limited') throw error;
       session = undefined;
-      void open.close({ terminate: !lost });
+      hooks.onClosing(open.close({ terminate: !lost }));
       throw lost ? amended(error, { retryable: true }) : error;
     }
   }
@@ -54,9 +56,11 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
   try {
     return await retry(
       async (_attempt, remainingMs) => {
+        const until = performance.now() + remainingMs;
         const limitMs = Math.max(1, Math.min(clientConfig.connection_timeout * 1000, remainingMs));
         session ??= await open(connector, destination, limitMs, deps, hooks);
-        return { session, answer: await listOf(session, limitMs) };
+        const totalMs = Math.max(1, until - performance.now());
+        return { session, answer: await listOf(session, { pageMs: limitMs, totalMs }) };
       },
       {
         ...retryOptions(connector, deps.random),
@@ -69,7 +73,7 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
       },
     );
   } catch (error) {
-    void session?.close();
+    if (session !== undefined) hooks.onClosing(session.close());
     throw error;
   }
 }
@@ -114,6 +118,7 @@ async function open(
       signal: hooks.signal,
       onHeard: hooks.onHeard,
       onListChanged: hooks.onListChanged,
+      onClosing: hooks.onClosing,
     },
     wanted.kind === 'auto' && hooks.knownLegacy ? { kind: 'legacy' } : wanted,
   );

@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
+import { isJsonObject, type JsonObject } from '../json.ts';
 import type { OutboundResponse } from '../outbound/types.ts';
 import { readEvents, type StreamEvent } from './event-stream.ts';
 import { isReplyTo } from './exchange.ts';
-import { failure, type Side } from './failures.ts';
+import { failure, parseRemote, type Side } from './failures.ts';
 import { contentTypeOf, MAX_EVENT_BYTES } from './http-answer.ts';
 
 export interface StreamDeps {
@@ -48,7 +48,7 @@ export async function readReplies(
   function take(event: StreamEvent): JsonObject | undefined {
     lastEventId = event.id;
     if (event.data === '' || event.type !== 'message') return undefined;
-    const message = parseJson(event.data);
+    const message = parseRemote(side, event.data, `in answer to ${method}`);
     for (const item of Array.isArray(message) ? message : [message]) {
       if (item === undefined || !isJsonObject(item)) continue;
       if (typeof item.method === 'string') options.takeOther(item);
@@ -115,6 +115,7 @@ async function drain(
     for await (const event of events) take(event);
   } catch {
     // The reply is there; what breaks after it does not matter.
+    response.discard();
   } finally {
     clearTimeout(timer);
   }

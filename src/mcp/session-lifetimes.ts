@@ -19,19 +19,32 @@ export interface SessionLifetimes {
   close(open: OpenSession, how?: { terminate: boolean }): Promise<void>;
   /** Closes at once; calls under way fail. */
   cut(open: OpenSession): Promise<void>;
-  /** Closes all; calls that still run after `deadlineMs` are cut. */
+  /** Closes all and waits for those that are being closed; calls that still run after `deadlineMs` are cut. */
   closeAll(deadlineMs: number): Promise<void>;
 }
 
 /** Sessions of one connector: the one in use and those that are let go. */
 export function createSessionLifetimes(): SessionLifetimes {
   const sessions = new Set<OpenSession>();
+  const closings = new Map<OpenSession, Promise<void>>();
   const lastCallEnded = new Map<OpenSession, () => void>();
 
-  async function close(open: OpenSession, how?: { terminate: boolean }): Promise<void> {
+  async function closeWhenFree(open: OpenSession, how?: { terminate: boolean }): Promise<void> {
     if (open.inFlight > 0) await new Promise<void>((resolve) => lastCallEnded.set(open, resolve));
     lastCallEnded.delete(open);
-    if (sessions.delete(open)) await open.session.close(how);
+    await open.session.close(how);
+    sessions.delete(open);
+    closings.delete(open);
+  }
+
+  /** Whoever asks later waits for the same end. */
+  function close(open: OpenSession, how?: { terminate: boolean }): Promise<void> {
+    if (!sessions.has(open)) return Promise.resolve();
+    const known = closings.get(open);
+    if (known !== undefined) return known;
+    const closing = closeWhenFree(open, how);
+    closings.set(open, closing);
+    return closing;
   }
 
   return {

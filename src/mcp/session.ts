@@ -1,9 +1,9 @@
-import { ProtocolError } from '@modelcontextprotocol/client';
 import type { UpstreamError } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { asFailure, type ConnectDeps, type Connection, connect, type VersionPlan } from './connect.ts';
 import { type Exchange, isStateless } from './exchange.ts';
-import { failure, rpcFailure, seconds } from './failures.ts';
+import { failure, METHOD_NOT_FOUND, rpcFailure, seconds } from './failures.ts';
+import { MAX_CALL_BYTES } from './http-answer.ts';
 import type { McpCallResult } from './types.ts';
 
 /** All pages of `tools/list`, unread. */
@@ -12,6 +12,14 @@ export interface ListAnswer {
   readonly warnings: readonly string[];
   /** Shortest lifetime a page named, in milliseconds; `undefined` when none did. */
   readonly ttlMs: number | undefined;
+}
+
+/** How long reading a list may take, in milliseconds. */
+export interface ListLimits {
+  /** For one page. */
+  readonly pageMs: number;
+  /** For all pages together. */
+  readonly totalMs: number;
 }
 
 interface SessionCall {
@@ -34,16 +42,23 @@ export interface Session {
   /** Departures from the protocol that were repaired so far. */
   deviations(): readonly string[];
   /** @throws UpstreamError */
-  list(timeoutMs: number, signal?: AbortSignal): Promise<ListAnswer>;
+  list(limits: ListLimits, signal?: AbortSignal): Promise<ListAnswer>;
   /** @throws UpstreamError; the reason of the caller's signal. */
   call(call: SessionCall): Promise<McpCallResult>;
-  /** A round trip: `ping`, or `server/discover` in the stateless era. @throws UpstreamError */
-  ping(timeoutMs: number): Promise<void>;
+  /**
+   * A round trip: `ping`, or `server/discover` in the stateless era. Only a reply to it passes: a result, or that the
+   * method is not known.
+   * @throws UpstreamError
+   */
+  ping(timeoutMs: number): Promise<'pong' | 'unknown_method'>;
   /** Ends the session at the server (DELETE, at most 2 s) unless that is the one who lost it, then all requests. */
   close(options?: { terminate: boolean }): Promise<void>;
 }
 
 const MAX_PAGES = 64;
+const MAX_LIST_MIB = MAX_CALL_BYTES / (1024 * 1024);
+/** Definitions read from one list, good or bad: many more than are ever offered. */
+const MAX_ENTRIES = 10_000;
 const SSE_IDLE_MS = 60_000;
 const TERMINATE_MS = 2000;
 
@@ -66,7 +81,11 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
     };
   }
 
-  async function listPage(cursor: string | undefined, timeoutMs: number, signal?: AbortSignal): Promise<JsonObject> {
+  async function listPage(
+    cursor: string | undefined,
+    timeoutMs: number,
+    signal?: AbortSignal,
+  ): Promise<{ page: JsonObject; bytes: number }> {
     const exchange = exchangeOf(timeoutMs);
     try {
       const request = { method: 'tools/list' as const, ...(cursor !== undefined && { params: { cursor } }) };
@@ -74,24 +93,40 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
       await wire.run(exchange, (headers) => client.request(request, { ...options, headers }));
     } catch (error) {
       signal?.throwIfAborted();
-      if (exchange.errorCode === -32601 && cursor === undefined) return { tools: [] };
+      if (exchange.errorCode === METHOD_NOT_FOUND && cursor === undefined) return { page: { tools: [] }, bytes: 0 };
       if (exchange.errorCode === INVALID_PARAMS && cursor !== undefined) throw new StaleCursor();
       throw asFailure(side, 'tools/list', error, timeoutMs);
     }
     const page = exchange.result ?? {};
     if (!Array.isArray(page.tools)) throw failure(side, 'tools_invalid', 'answered tools/list without a list of tools');
-    return page;
+    return { page, bytes: exchange.bytes };
   }
 
-  async function listPages(timeoutMs: number, signal?: AbortSignal): Promise<ListAnswer> {
+  async function listPages({ pageMs, totalMs }: ListLimits, until: number, signal?: AbortSignal): Promise<ListAnswer> {
     const entries: JsonValue[] = [];
     const warnings: string[] = [];
     const seen = new Set<string>();
     let ttlMs: number | undefined;
     let cursor: string | undefined;
+    let octets = 0;
     for (let pages = 1; ; pages += 1) {
-      const page = await listPage(cursor, timeoutMs, signal);
-      for (const entry of page.tools as JsonValue[]) entries.push(entry);
+      const leftMs = until - performance.now();
+      if (leftMs <= 0) {
+        const what = `did not finish tools/list within ${seconds(totalMs)}: ${pages - 1} pages came, and more were to come`;
+        throw failure(side, 'response_timeout', what, { retryable: true, delivered: 'no' });
+      }
+      const { page, bytes } = await listPage(cursor, Math.min(pageMs, leftMs), signal);
+      octets += bytes;
+      if (octets > MAX_CALL_BYTES) {
+        throw failure(side, 'invalid_response', `sent a tool list larger than ${MAX_LIST_MIB} MiB over ${pages} pages`);
+      }
+      const listed = page.tools as JsonValue[];
+      const room = MAX_ENTRIES - entries.length;
+      for (const entry of listed.slice(0, room)) entries.push(entry);
+      if (listed.length > room) {
+        warnings.push(`tools/list has more than ${MAX_ENTRIES} entries; the rest is left out`);
+        break;
+      }
       if (stateless && typeof page.ttlMs === 'number') ttlMs = Math.min(ttlMs ?? page.ttlMs, page.ttlMs);
       const next = page.nextCursor;
       if (typeof next !== 'string' || next === '') break;
@@ -182,17 +217,16 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
     return { content: [{ type: 'text', text }], isError: true, bytes: exchange.bytes, warnings: [] };
   }
 
-  async function ping(timeoutMs: number): Promise<void> {
-    const options = { timeout: timeoutMs };
+  async function ping(timeoutMs: number): Promise<'pong' | 'unknown_method'> {
+    const exchange = exchangeOf(timeoutMs);
+    const method = stateless ? 'server/discover' : 'ping';
     try {
-      if (stateless) await client.request({ method: 'server/discover' }, options);
-      else {
-        await wire.run(exchangeOf(timeoutMs), (headers) => client.request({ method: 'ping' }, { ...options, headers }));
-      }
+      await wire.run(exchange, (headers) => client.request({ method }, { timeout: timeoutMs, headers }));
+      return 'pong';
     } catch (error) {
-      if (error instanceof ProtocolError) return;
-      const failed = asFailure(side, stateless ? 'server/discover' : 'ping', error, timeoutMs);
-      if (failed.code !== 'invalid_response' || failed.upstreamStatus !== undefined) throw failed;
+      if (exchange.result !== undefined) return 'pong';
+      if (exchange.errorCode === METHOD_NOT_FOUND) return 'unknown_method';
+      throw asFailure(side, method, error, timeoutMs);
     }
   }
 
@@ -213,14 +247,15 @@ function sessionOver(connection: Connection, deps: ConnectDeps): Session {
     protocolVersion,
     stateless,
     deviations: () => [...wire.facts.deviations],
-    async list(timeoutMs, signal) {
+    async list(limits, signal) {
+      const until = performance.now() + limits.totalMs;
       try {
-        return await listPages(timeoutMs, signal);
+        return await listPages(limits, until, signal);
       } catch (error) {
         if (!(error instanceof StaleCursor)) throw error;
       }
       try {
-        return await listPages(timeoutMs, signal);
+        return await listPages(limits, until, signal);
       } catch (error) {
         if (!(error instanceof StaleCursor)) throw error;
         throw rpcFailure(side, 'tools/list', {

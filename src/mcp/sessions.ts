@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { type Connection, createConnection } from './connection.ts';
 import { ACTIONS, connectionReport } from './report.ts';
-import { whileNotAborted } from './shared-work.ts';
+import { createOpenWork, whileNotAborted } from './shared-work.ts';
 import { createConnectionStates } from './status.ts';
 import { argumentsHash, callArguments, callTool } from './tool-call.ts';
 import { toolNamed } from './tool-names.ts';
@@ -59,6 +59,8 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
   const limits = { ...LIMITS, ...deps.limits };
   const states = createConnectionStates({ connections, log, now });
   const closing = new AbortController();
+  const disposals = new Map<string, Promise<void>>();
+  const work = createOpenWork();
   const pool = new Map<string, { connection: Connection; connector: Connector; bulkhead: Bulkhead }>();
 
   function entryOf(connector: Connector): { connection: Connection; bulkhead: Bulkhead } {
@@ -66,13 +68,37 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     const known = pool.get(connector.id);
     if (known !== undefined && known.connector.revision >= connector.revision) return known;
     const { id, name, clientConfig } = connector;
-    const connection =
+    const before = disposals.get(id);
+    const connection: Connection =
       known?.connection ??
-      createConnection(id, name, { ...deps, states, now, random, closing: closing.signal, onOpened: () => evict(id) });
+      createConnection(id, name, {
+        ...deps,
+        ...{ states, now, random, closing: closing.signal },
+        onOpened: () => evict(id),
+        onGone: () => forgetGone(id, entry),
+        ...(before && { before }),
+      });
     const bulkhead = createBulkhead(clientConfig.max_connection, MAX_WAITING, `connector "${name}"`);
     const entry = { connection, connector, bulkhead };
     pool.set(id, entry);
     return entry;
+  }
+
+  /** A use that began before its connector was deleted leaves nothing behind. */
+  function forgetGone(id: string, entry: { connection: Connection }): void {
+    if (pool.get(id)?.connection !== entry.connection) return;
+    pool.delete(id);
+    void states.forget(id);
+  }
+
+  /** Ends what runs, then removes what is stored: in that order, so that nothing is stored afterwards. */
+  async function dispose(id: string, before: Promise<void> | undefined): Promise<void> {
+    const entry = pool.get(id);
+    pool.delete(id);
+    await before;
+    await entry?.connection.dispose();
+    await states.forget(id);
+    await mcpTools.deleteOf(id);
   }
 
   function requireEnabled(): void {
@@ -105,12 +131,15 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
   sweep.unref();
 
   connectors.onChange(async (id, change) => {
-    const entry = pool.get(id);
-    if (change === 'deleted') pool.delete(id);
-    await entry?.connection.retire(change);
-    if (change === 'updated') return;
-    await states.forget(id);
-    await mcpTools.deleteOf(id);
+    if (change === 'updated') {
+      await pool.get(id)?.connection.retire(change);
+      return;
+    }
+    const gone = work.track(dispose(id, disposals.get(id))).finally(() => {
+      if (disposals.get(id) === gone) disposals.delete(id);
+    });
+    disposals.set(id, gone);
+    await gone;
   });
 
   async function call(connectorId: string, request: McpCall): Promise<McpCallResult> {
@@ -161,7 +190,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
       if (options.probe && deps.settings.flag(ENABLED)) {
         await whileNotAborted(entryOf(connector).connection.probe(connector), options.signal);
       }
-      return reportOf(connector);
+      return reportOf(await connectors.load(connectorId));
     },
     async reports() {
       const all = await connectors.list();
@@ -203,7 +232,8 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
           delivered: 'no',
         }),
       );
-      await Promise.all([...pool.values()].map(({ connection }) => connection.shutDown(deadlineMs)));
+      const shutDown = [...pool.values()].map(({ connection }) => connection.shutDown(deadlineMs));
+      await Promise.all([...shutDown, work.settled(deadlineMs)]);
       pool.clear();
     },
   };

@@ -4,8 +4,11 @@ import { headerParameterFault } from './header-parameters.ts';
 import type { DiscoveredTool, LeftOutTool, ToolList } from './types.ts';
 
 const MAX_TOOLS = 512;
+/** Reasons that are kept one by one. */
+const MAX_LEFT_OUT = 512;
 const MAX_NAME = 256;
 const MAX_TITLE = 256;
+const MAX_WARNINGS = 512;
 const MAX_DESCRIPTION = 4096;
 const MAX_SCHEMA_BYTES = 64 * 1024;
 const MAX_SCHEMA_DEPTH = 32;
@@ -61,7 +64,9 @@ export function readToolList(entries: readonly JsonValue[], options: { stateless
     warnings.push(`the server lists ${quoted([...repeated])} more than once; the first definition counts`);
   }
   if (beyond > 0) warnings.push(`the server lists ${beyond} tools beyond the first ${MAX_TOOLS}; they are left out`);
-  return { tools, leftOut, warnings };
+  const unnamed = leftOut.length - MAX_LEFT_OUT;
+  if (unnamed > 0) warnings.push(`${unnamed} more tools are left out for reasons of their own`);
+  return { tools, leftOut: leftOut.slice(0, MAX_LEFT_OUT), warnings: warnings.slice(0, MAX_WARNINGS) };
 }
 
 function quoted(names: readonly string[]): string {

@@ -1,8 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { FetchLike } from '@modelcontextprotocol/client';
 import type { McpEndpoint } from '../connectors/types.ts';
-import type { UpstreamError } from '../errors.ts';
+import { UpstreamError } from '../errors.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
+import { createBulkhead } from '../outbound/resilience.ts';
 import { retryAfterMs } from '../outbound/retry-after.ts';
 import type { Outbound, OutboundResponse } from '../outbound/types.ts';
 import {
@@ -14,7 +15,8 @@ import {
   settle,
   type WireFacts,
 } from './exchange.ts';
-import { failure, httpFailure, listedVersions, rpcFailure, type Side } from './failures.ts';
+import { failure, httpFailure, listedVersions, parseRefusal, parseRemote, rpcFailure, type Side } from './failures.ts';
+import { floodGuard, MAX_OTHERS } from './flood-guard.ts';
 import { answered, contentTypeOf, MAX_ANSWER_BYTES, MAX_CALL_BYTES, readText } from './http-answer.ts';
 import { readReplies, type StreamDeps } from './reply-stream.ts';
 
@@ -30,6 +32,8 @@ export interface WireDeps {
   /** The server answered something, whatever it was. */
   readonly onHeard: () => void;
   readonly onListChanged: () => void;
+  /** Takes the end of a session that nobody waits for: it is awaited at shutdown. */
+  readonly onClosing: (closed: Promise<unknown>) => void;
 }
 
 /** The HTTP side of one session: the `fetch` under the SDK's transport, over the guarded client. */
@@ -45,6 +49,9 @@ export interface Wire {
 const EXCHANGE_HEADER = 'x-tenon-exchange';
 const SSE_IDLE_MS = 60_000;
 const LISTEN_IDLE_MS = 24 * 3_600_000;
+const LISTEN_WINDOW_MS = 60_000;
+/** Answers to requests of the server that are under way at once. */
+const OWN_REPLIES = 8;
 /** How long the server may take to end a session. */
 const TERMINATE_MS = 2000;
 /** How long an aborted request's stream outlives its cancellation notice. */
@@ -59,6 +66,7 @@ export function createWire(deps: WireDeps): Wire {
   const closing = new AbortController();
   // Each request in flight listens to it and leaves when it ends.
   setMaxListeners(0, closing.signal);
+  const ownReplies = createBulkhead(OWN_REPLIES, MAX_OTHERS, side.destination);
   let attached = 0;
   let listening = false;
 
@@ -110,7 +118,7 @@ export function createWire(deps: WireDeps): Wire {
     exchange?: Exchange,
   ): Promise<UpstreamError> {
     const text = await readText(response, MAX_ANSWER_BYTES, side).catch(() => '');
-    const body = parseJson(text);
+    const body = parseRefusal(text);
     const error = isJsonObject(body) && isJsonObject(body.error) ? body.error : undefined;
     const { status } = response;
     const versions = listedVersions(error ?? text);
@@ -140,28 +148,48 @@ export function createWire(deps: WireDeps): Wire {
     return rpcFailure(side, method, error);
   }
 
+  /**
+   * `initialize` is not cut at once: a session that its answer still opens is ended, where it would be left for ever.
+   */
   async function request(message: JsonObject, text: string, init: RequestInit | undefined): Promise<Response> {
     const { headers, exchange } = headersOf(init);
     const controller = new AbortController();
-    const abort = (): void => controller.abort();
+    const opens = message.method === 'initialize';
+    let unwanted = false;
+    let sent = false;
+    let response: OutboundResponse | undefined;
+    let patience: NodeJS.Timeout | undefined;
+    const abort = (): void => {
+      unwanted = true;
+      if (opens && sent) patience ??= setTimeout(() => controller.abort(), TERMINATE_MS);
+      else controller.abort();
+    };
     const signals = [init?.signal, closing.signal];
     for (const signal of signals) {
       if (signal?.aborted) abort();
       signal?.addEventListener('abort', abort, { once: true });
     }
-    inFlight.set(message.id, controller);
+    if (!opens) inFlight.set(message.id, controller);
+    sent = true;
     facts.requested.add(String(message.method));
     try {
       const limit = exchange?.responseTimeoutMs ?? deps.connectTimeoutMs;
-      const response = await send('POST', headers, controller.signal, {
+      response = await send('POST', headers, controller.signal, {
         body: requestBody(message, text, exchange),
         responseTimeoutMs: limit,
         idleTimeoutMs: Math.max(limit, exchange?.idleMs ?? SSE_IDLE_MS) + 1000,
         maxResponseBytes: MAX_CALL_BYTES,
       });
       deps.onHeard();
-      return await reply(message, response, { headers, exchange, controller });
+      const answer = await reply(message, response, { headers, exchange, controller });
+      if (opens && unwanted) throw new Error('the session is not wanted any more');
+      return answer;
+    } catch (error) {
+      const session = opens ? response?.headers['mcp-session-id'] : undefined;
+      if (session !== undefined) deps.onClosing(end({ ...headers, 'mcp-session-id': session }).catch(() => undefined));
+      throw error;
     } finally {
+      clearTimeout(patience);
       inFlight.delete(message.id);
       for (const signal of signals) signal?.removeEventListener('abort', abort);
     }
@@ -177,14 +205,21 @@ export function createWire(deps: WireDeps): Wire {
     const { exchange } = sent;
     if (status < 200 || status >= 300) {
       const eraEvidence =
-        method === 'server/discover' && status >= 400 && status < 500 && ![401, 403, 429].includes(status);
+        method === 'server/discover' &&
+        exchange === undefined &&
+        status >= 400 &&
+        status < 500 &&
+        ![401, 403, 429].includes(status);
       if (!eraEvidence) throw await refusal(response, method, sent.headers['mcp-session-id'] !== undefined, exchange);
       const text = await readText(response, MAX_ANSWER_BYTES, side).catch(() => '');
+      parseRemote(side, text, `in answer to ${method}`);
       return answered(status, response.headers, text);
     }
+    const take = guarded(`in answer to ${method}`);
     if (contentTypeOf(response) === 'text/event-stream') {
       const found = await readReplies(message, response, {
         ...streamDeps(sent.headers, sent.controller),
+        takeOther: take,
         idleMs: exchange?.idleMs ?? SSE_IDLE_MS,
         resumable: !isStatelessMessage(message),
       });
@@ -199,18 +234,24 @@ export function createWire(deps: WireDeps): Wire {
       settle(
         side,
         message,
-        jsonReply(side, message, { status, type: contentTypeOf(response), text }, takeOther),
+        jsonReply(side, message, { status, type: contentTypeOf(response), text }, take),
         exchange,
         facts,
       ),
     );
   }
 
-  function streamDeps(headers: Record<string, string>, controller: AbortController): StreamDeps {
+  /** `takeOther` for one answer, or with `everyMs` for a stream that stays open. */
+  function guarded(where: string, everyMs?: number): (message: JsonObject) => void {
+    const tooMany = (): Error =>
+      failure(side, 'invalid_response', `sent more than ${MAX_OTHERS} messages of its own ${where}`);
+    return floodGuard(takeOther, tooMany, { now: deps.now, ...(everyMs !== undefined && { everyMs }) });
+  }
+
+  function streamDeps(headers: Record<string, string>, controller: AbortController): Omit<StreamDeps, 'takeOther'> {
     return {
       side,
       signal: controller.signal,
-      takeOther,
       resume: (lastEventId) =>
         send('GET', { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId }, controller.signal, {
           responseTimeoutMs: deps.connectTimeoutMs,
@@ -230,18 +271,21 @@ export function createWire(deps: WireDeps): Wire {
       setTimeout(() => cancelled?.abort(), CANCEL_GRACE_MS);
     }
     const signal = init?.signal ? AbortSignal.any([init.signal, closing.signal]) : closing.signal;
-    const response = await send('POST', headers, signal, {
-      body: text,
-      responseTimeoutMs: deps.connectTimeoutMs,
-      idleTimeoutMs: deps.connectTimeoutMs,
-      maxResponseBytes: MAX_ANSWER_BYTES,
-    });
-    deps.onHeard();
-    if (response.status < 200 || response.status >= 300) {
-      throw await refusal(response, method, headers['mcp-session-id'] !== undefined);
-    }
-    await readText(response, MAX_ANSWER_BYTES, side).catch(() => response.discard());
-    return answered(202, {}, '');
+    const deliver = async (): Promise<Response> => {
+      const response = await send('POST', headers, signal, {
+        body: text,
+        responseTimeoutMs: deps.connectTimeoutMs,
+        idleTimeoutMs: deps.connectTimeoutMs,
+        maxResponseBytes: MAX_ANSWER_BYTES,
+      });
+      deps.onHeard();
+      if (response.status < 200 || response.status >= 300) {
+        throw await refusal(response, method, headers['mcp-session-id'] !== undefined);
+      }
+      await readText(response, MAX_ANSWER_BYTES, side).catch(() => response.discard());
+      return answered(202, {}, '');
+    };
+    return message.method === undefined ? ownReplies.run(deliver, signal) : deliver();
   }
 
   /** The optional stream of a session: tried once, any refusal means that there is none. */
@@ -260,12 +304,24 @@ export function createWire(deps: WireDeps): Wire {
       }
       await readReplies(undefined, response, {
         ...streamDeps(headers, closing),
+        takeOther: guarded('on the listening stream', LISTEN_WINDOW_MS),
         idleMs: LISTEN_IDLE_MS,
         resumable: false,
       });
-    } catch {
-      // No stream here, or no longer: calls and lists go on without it.
+    } catch (error) {
+      // No stream here, or no longer: calls and lists go on without it. What it would have told is unknown.
+      if (error instanceof UpstreamError && error.code === 'invalid_response') deps.onListChanged();
     }
+  }
+
+  async function end(headers: Record<string, string>): Promise<Response> {
+    const response = await send('DELETE', headers, AbortSignal.timeout(TERMINATE_MS), {
+      responseTimeoutMs: deps.connectTimeoutMs,
+      idleTimeoutMs: deps.connectTimeoutMs,
+      maxResponseBytes: MAX_ANSWER_BYTES,
+    });
+    response.discard();
+    return answered(response.status, {}, '');
   }
 
   const wireFetch: FetchLike = async (_url, init) => {
@@ -274,20 +330,15 @@ export function createWire(deps: WireDeps): Wire {
       void listen(headersOf(init).headers);
       return answered(405, {}, '');
     }
-    if (method === 'DELETE') {
-      const response = await send('DELETE', headersOf(init).headers, AbortSignal.timeout(TERMINATE_MS), {
-        responseTimeoutMs: deps.connectTimeoutMs,
-        idleTimeoutMs: deps.connectTimeoutMs,
-        maxResponseBytes: MAX_ANSWER_BYTES,
-      });
-      response.discard();
-      return answered(response.status, {}, '');
-    }
+    if (method === 'DELETE') return end(headersOf(init).headers);
     const text = String(init?.body ?? '');
     const message = parseJson(text);
     if (!isJsonObject(message)) throw new Error('the SDK sent a message that is not a JSON object');
     const isRequest = typeof message.method === 'string' && message.id !== undefined;
-    return isRequest ? request(message, text, init) : oneWay(message, text, init);
+    if (!isRequest) return oneWay(message, text, init);
+    const answer = request(message, text, init);
+    if (message.method === 'initialize') deps.onClosing(answer);
+    return answer;
   };
 
   return {

@@ -1,5 +1,5 @@
 import { INVALID_ARGUMENT, PARSE_FAILED } from '../errors.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
+import { exceedsDepth, isJsonObject, type JsonObject, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 import type { MemoryRow, MessageFields, MessageRow, Page } from '../store/memory.ts';
 
 const LARGEST_PAGE = 10_000;
@@ -104,5 +104,6 @@ export function messageDocument(row: MessageRow): JsonObject {
 
 function additionalInfo(text: string | undefined): JsonObject {
   const value = text === undefined ? undefined : parseJson(text);
-  return value === undefined ? {} : { additional_info: value };
+  if (value === undefined) return {};
+  return { additional_info: exceedsDepth(value, MAX_REMOTE_DEPTH) ? (text ?? '') : value };
 }

@@ -6,6 +6,7 @@ import type { ModelSource } from '../llm/client.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Documents, WriteOutcome } from '../store/documents.ts';
 import type { Audit } from '../telemetry/audit.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { createDeployment } from './deployment.ts';
 import { isDeployed, modelContent, NODE_ID, shownModel } from './document.ts';
@@ -33,6 +34,7 @@ export interface ModelsDeps {
   readonly settings: Settings;
   readonly audit: Audit;
   readonly redactor: Redactor;
+  readonly log: Logger;
   readonly now: () => number;
 }
 

@@ -1,5 +1,5 @@
-import { INVALID_ARGUMENT } from '../errors.ts';
 import { addressRange, isMappedAddress } from './address-range.ts';
+import { compilePattern, type Pattern } from './pattern.ts';
 import type { EndpointPolicy } from './types.ts';
 
 const TRUSTED = 'plugins.ml_commons.trusted_connector_endpoints_regex';
@@ -78,29 +78,11 @@ export function inspectUrl(rawUrl: string, policy: EndpointPolicy): Inspection {
 }
 
 /**
- * Compiles a list setting of whole-match patterns (Java's `matches`). A leading `(?i)` is understood.
+ * Compiles a list setting of whole-match patterns (Java's `matches`).
  * @throws INVALID_ARGUMENT naming the pattern, and `setting` if given
  */
-export function compilePatterns(list: readonly string[], setting?: string): RegExp[] {
-  const where = setting === undefined ? '' : ` of ${setting}`;
-  return list.map((text) => {
-    const insensitive = text.startsWith('(?i)');
-    const source = insensitive ? text.slice(4) : text;
-    for (const [written, letter] of source.matchAll(/\\([\s\S])/g)) {
-      if (letter !== undefined && 'AEGHPQRXZhpz'.includes(letter)) {
-        throw new INVALID_ARGUMENT(
-          `The pattern ${JSON.stringify(text)}${where} uses ${written}, which is not supported`,
-        );
-      }
-    }
-    try {
-      new RegExp(source);
-      return new RegExp(`^(?:${source})$`, insensitive ? 'i' : '');
-    } catch (error) {
-      const cause = error instanceof Error ? error.message : '';
-      throw new INVALID_ARGUMENT(`The pattern ${JSON.stringify(text)}${where} is not a regular expression: ${cause}`);
-    }
-  });
+export function compilePatterns(list: readonly string[], setting?: string): Pattern[] {
+  return list.map((text) => compilePattern(text, setting === undefined ? '' : ` of ${setting}`));
 }
 
 function spell(rawUrl: string): Spelling | Refusal {
@@ -196,9 +178,8 @@ function isPublic(address: string): boolean {
   return addressRange(address) === 'public';
 }
 
-/** Also right for patterns that are not anchored: a match of a part is no match. */
-function fullyMatches(patterns: readonly RegExp[], text: string): boolean {
-  return patterns.some((pattern) => pattern.exec(text)?.[0].length === text.length);
+function fullyMatches(patterns: readonly Pattern[], text: string): boolean {
+  return patterns.some((pattern) => pattern.test(text));
 }
 
 function malformed(reason: string): Refusal {

@@ -69,7 +69,7 @@ export function createPools(lookup: Lookup): Pools {
 
   return {
     get(request, rawUrl, url, reach) {
-      const restricted = request.policy.restrictedIps.map(String).join(' ');
+      const restricted = request.policy.restrictedIps.map(({ source }) => source).join(' ');
       const key = [url.origin, request.skipTlsVerification === true, request.connectTimeoutMs, reach, restricted].join(
         '|',
       );

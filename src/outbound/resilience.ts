@@ -70,7 +70,11 @@ function backoff({ policy, backoffMillis, totalMs, random = Math.random }: Retry
 }
 
 function tried(attempt: number): (message: string) => string {
-  return (message) => (attempt === 1 ? message : `${message} (tried ${attempt} times)`);
+  return (message) => {
+    if (attempt === 1) return message;
+    const open = message.replace(/\.$/, '');
+    return `${open} (tried ${attempt} times)${open === message ? '' : '.'}`;
+  };
 }
 
 function tooLong(askedMs: number, remainingMs: number, totalMs: number): (message: string) => string {

@@ -1,14 +1,16 @@
+import type { Pattern } from './pattern.ts';
+
 /** Where requests may go: built from the cluster settings and the mode of the server, handed in with every request. */
 export interface EndpointPolicy {
   /** `undefined`: any public https address. Otherwise exactly what one of the patterns fully matches. */
-  readonly trusted: readonly RegExp[] | undefined;
+  readonly trusted: readonly Pattern[] | undefined;
   /** Private or loopback addresses, http too, that one of the patterns fully matches. */
-  readonly trustedPrivate: readonly RegExp[];
+  readonly trustedPrivate: readonly Pattern[];
   readonly privateIpEnabled: boolean;
   /** Open mode: `localhost`, `127.0.0.1` and `[::1]` are allowed, over http too. */
   readonly loopbackAllowed: boolean;
   /** Address patterns (`connector.restricted_ip_patterns`) that are refused whatever else allows them. */
-  readonly restrictedIps: readonly RegExp[];
+  readonly restrictedIps: readonly Pattern[];
 }
 
 export interface OutboundRequest {

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
+import { link, open, readFile, realpath, stat, unlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { StartupError } from '../errors.ts';
+import { makeFolder } from '../folder.ts';
 import { newKeyText } from './master-key.ts';
 
 export interface KeyFile {
@@ -38,7 +39,7 @@ async function createIfMissing(file: string, mayCreate: boolean): Promise<boolea
     );
   }
   const directory = dirname(file);
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  makeFolder(directory);
   const draft = join(directory, `.${basename(file)}.${randomBytes(6).toString('hex')}`);
   try {
     await writeDurably(draft, `${newKeyText()}\n`);

@@ -17,13 +17,13 @@ export interface SettingsDeps {
   readonly environment: Readonly<Record<string, string>>;
   /** Forget the transient settings of an earlier process. */
   readonly clearTransient?: boolean;
-  /** Epoch milliseconds. */
-  readonly now?: () => number;
 }
 
 export interface RefreshableSettings extends Settings {
-  /** Reads the store again when the last read is a second old, so that changes of other processes are seen. */
+  /** Reads the store again, so that changes of other processes are seen. */
   refresh(): Promise<void>;
+  /** Reads the store each second; the first of a row of failures goes to `report`. Call what it answers to stop. */
+  follow(report: (error: unknown) => void): () => void;
 }
 
 type Values = Map<string, SettingValue>;
@@ -34,24 +34,21 @@ type Change = { scope: SettingScope; name: string; value: SettingValue | null };
  * @throws StartupError when the environment holds a value that its setting cannot take
  */
 export async function createSettings(deps: SettingsDeps): Promise<RefreshableSettings> {
-  const { store, now = Date.now } = deps;
+  const { store } = deps;
   const defaults = defaultsOf(deps.environment);
   const listeners: ((names: readonly string[]) => void)[] = [];
   let scopes: Record<SettingScope, Values> = { persistent: new Map(), transient: new Map() };
-  let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<void> = Promise.resolve();
 
   const inForce = (name: string): SettingValue | undefined =>
     scopes.transient.get(name) ?? scopes.persistent.get(name) ?? defaults.get(name);
 
   const read = async (): Promise<void> => {
-    const startedAt = now();
     const fresh: Record<SettingScope, Values> = { persistent: new Map(), transient: new Map() };
     for (const { scope, name, value } of await store.all()) fresh[scope].set(name, storedValue(value));
     const names = new Set([...Object.values(scopes), ...Object.values(fresh)].flatMap((values) => [...values.keys()]));
     const before = new Map([...names].map((name) => [name, JSON.stringify(inForce(name))]));
     scopes = fresh;
-    readAt = startedAt;
     const changed = [...names].filter((name) => before.get(name) !== JSON.stringify(inForce(name)));
     if (changed.length > 0) for (const listener of listeners) listener(changed);
   };
@@ -104,8 +101,23 @@ export async function createSettings(deps: SettingsDeps): Promise<RefreshableSet
     onChange: (listener) => {
       listeners.push(listener);
     },
-    refresh: async () => {
-      if (now() - readAt >= REFRESH_MS) await readInTurn();
+    refresh: readInTurn,
+    follow: (report) => {
+      let state: 'well' | 'reading' | 'failing' = 'well';
+      const look = async (): Promise<void> => {
+        if (state === 'reading') return;
+        const before = state;
+        state = 'reading';
+        try {
+          await readInTurn();
+          state = 'well';
+        } catch (error) {
+          state = 'failing';
+          if (before === 'well') report(error);
+        }
+      };
+      const timer = setInterval(look, REFRESH_MS).unref();
+      return () => clearInterval(timer);
     },
   };
 }

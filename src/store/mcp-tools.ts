@@ -20,20 +20,27 @@ export interface OfferedName {
 export interface McpToolStore {
   /**
    * Registers a freshly read list: new rows appear, changed ones are rewritten, missing ones become absent. Of two
-   * tools with one name the first counts.
+   * tools with one name the first counts. Of the absent ones the 1,000 seen last are kept.
    */
   replace(connectorId: string, tools: readonly { name: string; definition: JsonObject; hash: string }[]): Promise<void>;
   /** In the order of the server's list; absent ones last. */
   list(connectorId: string): Promise<McpToolRow[]>;
   deleteOf(connectorId: string): Promise<void>;
   offeredNames(agentId: string): Promise<OfferedName[]>;
-  /** @throws UniqueViolation when the name or the tool already has a row in this agent. */
+  /**
+   * A name never changes its meaning while its tool is there. Of a server that keeps renaming its tools only the newest
+   * names stay: beyond 8,192 names of one agent the oldest whose tools are absent are given up, down to 4,096, and such a
+   * tool that comes back is named like a new one.
+   * @throws UniqueViolation when the name or the tool already has a row in this agent. */
   claimName(agentId: string, name: OfferedName): Promise<void>;
   deleteNames(agentId: string): Promise<void>;
 }
 
 /** Rows written by one statement: keeps statements bounded and below the engines' limit of parameters. */
 const ROWS_PER_STATEMENT = 100;
+const MAX_ABSENT = 1000;
+const MAX_NAMES = 8192;
+const KEPT_NAMES = 4096;
 
 /** The registered tools of MCP servers, and the names agents offer them under. */
 export function createMcpToolStore(database: Database, { now = Date.now }: { now?: () => number } = {}): McpToolStore {
@@ -84,6 +91,21 @@ export function createMcpToolStore(database: Database, { now = Date.now }: { now
             )
             .execute();
         }
+        await transaction
+          .deleteFrom('mcp_tools')
+          .where('connector_id', '=', connectorId)
+          .where('present', '=', 0)
+          .where('name', 'not in', (older) =>
+            older
+              .selectFrom('mcp_tools')
+              .select('name')
+              .where('connector_id', '=', connectorId)
+              .where('present', '=', 0)
+              .orderBy('last_seen_time', 'desc')
+              .orderBy('position')
+              .limit(MAX_ABSENT),
+          )
+          .execute();
       });
     },
 
@@ -117,12 +139,43 @@ export function createMcpToolStore(database: Database, { now = Date.now }: { now
     },
 
     async claimName(agentId, { offeredAs, connectorId, tool }) {
-      await database.write((transaction) =>
-        transaction
+      await database.write(async (transaction) => {
+        await transaction
           .insertInto('offered_names')
           .values({ agent_id: agentId, offered_as: offeredAs, connector_id: connectorId, tool, create_time: now() })
-          .execute(),
-      );
+          .execute();
+        const names = await transaction
+          .selectFrom('offered_names')
+          .select(({ fn }) => fn.countAll<number | string>().as('count'))
+          .where('agent_id', '=', agentId)
+          .executeTakeFirst();
+        const count = Number(names?.count ?? 0);
+        if (count <= MAX_NAMES) return;
+        await transaction
+          .deleteFrom('offered_names')
+          .where('agent_id', '=', agentId)
+          .where('offered_as', 'in', (oldest) =>
+            oldest
+              .selectFrom('offered_names as n')
+              .select('n.offered_as')
+              .where('n.agent_id', '=', agentId)
+              .where(({ not, exists, selectFrom }) =>
+                not(
+                  exists(
+                    selectFrom('mcp_tools as t')
+                      .select('t.name')
+                      .whereRef('t.connector_id', '=', 'n.connector_id')
+                      .whereRef('t.name', '=', 'n.tool')
+                      .where('t.present', '=', 1),
+                  ),
+                ),
+              )
+              .orderBy('n.create_time')
+              .orderBy('n.offered_as')
+              .limit(count - KEPT_NAMES),
+          )
+          .execute();
+      });
     },
 
     async deleteNames(agentId) {

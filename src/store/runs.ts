@@ -3,7 +3,8 @@ import type { Database, WriteOptions } from './database.ts';
 import { prepare } from './prepared.ts';
 import type { Tables } from './tables.ts';
 
-export type RunState = 'running' | 'completed' | 'failed';
+/** `interrupted`: the process that drove it ended before the run did. */
+export type RunState = 'running' | 'completed' | 'failed' | 'interrupted';
 
 export interface RunRow {
   readonly id: string;
@@ -53,7 +54,10 @@ export interface RunStore {
 }
 
 /** The rows of the run journal; what a step means is the business of `runs`. */
-export function createRunStore(database: Database, { now = Date.now }: { now?: () => number } = {}): RunStore {
+export function createRunStore(
+  database: Database,
+  { now = Date.now, processId }: { now?: () => number; processId?: string } = {},
+): RunStore {
   const { kysely } = database;
   const insertRun = prepare((p: Tables['runs']) =>
     kysely.insertInto('runs').values({
@@ -64,6 +68,7 @@ export function createRunStore(database: Database, { now = Date.now }: { now?: (
       principal: p.principal,
       state: p.state,
       request: p.request,
+      process_id: p.process_id,
       create_time: p.create_time,
       last_update_time: p.last_update_time,
     }),
@@ -88,6 +93,7 @@ export function createRunStore(database: Database, { now = Date.now }: { now?: (
         principal: run.principal,
         state: 'running',
         request: JSON.stringify(run.request),
+        process_id: processId ?? null,
         create_time: time,
         last_update_time: time,
       };

@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, openSync, readdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Sqlite from 'better-sqlite3';
@@ -11,7 +11,8 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely';
-import { StartupError } from '../errors.ts';
+import { STORE_BUSY, StartupError } from '../errors.ts';
+import { makeFolder } from '../folder.ts';
 import type { Engine, StoreLog } from './engine.ts';
 import { createTurns } from './turns.ts';
 
@@ -79,7 +80,7 @@ export function openSqlite(path: string, { busyLimitMs, log, onStatement }: Sqli
 
 /** A directory somebody else filled is not ours to close; it is only reported. */
 function prepareDirectory(directory: string, log: StoreLog): void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeFolder(directory);
   if ((statSync(directory).mode & 0o077) === 0) return;
   try {
     if (readdirSync(directory).length === 0) {
@@ -95,6 +96,16 @@ function prepareDirectory(directory: string, log: StoreLog): void {
 function isBusy(error: unknown): boolean {
   const code = (error as { code?: unknown } | undefined)?.code;
   return typeof code === 'string' && (code === 'SQLITE_BUSY' || code.startsWith('SQLITE_BUSY_'));
+}
+
+/** A full disk, a broken one, or a file that cannot be written: no mistake of the caller and none of this program. */
+function unavailable(error: unknown): unknown {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  if (typeof code !== 'string' || !/^SQLITE_(?:FULL|IOERR|READONLY|CANTOPEN)/.test(code)) return error;
+  const what = code.startsWith('SQLITE_FULL')
+    ? 'The disk of the database is full'
+    : `The database file cannot be used: ${(error as Error).message} (${code}); the disk may be full or broken`;
+  return new STORE_BUSY(`${what}. Nothing was stored; make room on the disk of TENON_DATA_DIR, then try again`);
 }
 
 function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
@@ -113,7 +124,11 @@ function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
       release();
     },
     async beginTransaction(_connection, { accessMode }) {
-      begin[accessMode === 'read only' ? 'read' : 'write'].run();
+      try {
+        begin[accessMode === 'read only' ? 'read' : 'write'].run();
+      } catch (error) {
+        throw unavailable(error);
+      }
     },
     async commitTransaction() {
       await run('commit');
@@ -163,7 +178,7 @@ function createConnection(handle: Sqlite.Database, busyLimitMs: number): Databas
           return execute<R>(query);
         } catch (error) {
           // Inside a transaction only the whole of it may be repeated, and that is decided by `write`.
-          if (!isBusy(error) || handle.inTransaction || performance.now() >= deadline) throw error;
+          if (!isBusy(error) || handle.inTransaction || performance.now() >= deadline) throw unavailable(error);
           await sleep(BUSY_TIMEOUT_MS * (0.5 + Math.random()));
         }
       }

@@ -78,6 +78,7 @@ interface RunsTable {
   principal: string;
   state: string;
   request: string;
+  process_id: string | null;
   create_time: number;
   last_update_time: number;
 }
@@ -87,6 +88,10 @@ interface RunStepsTable {
   kind: string;
   body: string;
   create_time: number;
+}
+interface ProcessesTable {
+  id: string;
+  seen_time: number;
 }
 interface SettingsTable {
   scope: string;
@@ -153,6 +158,7 @@ export interface Tables {
   tasks: TasksTable;
   runs: RunsTable;
   run_steps: RunStepsTable;
+  processes: ProcessesTable;
   settings: SettingsTable;
   mcp_tools: McpToolsTable;
   offered_names: OfferedNamesTable;

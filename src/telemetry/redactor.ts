@@ -1,14 +1,24 @@
+import { createHash } from 'node:crypto';
 import type { JsonValue } from '../json.ts';
+import { createLiteralMatcher, type LiteralMatcher } from './literal-matcher.ts';
+import { spellingsOf } from './spellings.ts';
 
-/** Knows the secrets in use and cuts them from any text that leaves: logs, errors, traces, replies. */
+/**
+ * Knows the secrets in use and cuts them from any text that leaves: logs, errors, traces, replies. `clean` and
+ * `cleanContent` never throw: when they fail, all of the text is replaced.
+ */
 export interface Redactor {
   /** Remembers secret values; values shorter than 4 characters are ignored. */
   taint(values: Iterable<string>): void;
-  /** Replaces every tainted value, plain, base64 or percent-encoded, with `[redacted]`. */
+  /**
+   * Replaces every tainted value, plain, base64 or percent-encoded, with `[redacted]`. For text that a remote side
+   * wrote.
+   */
   clean(text: string): string;
   /**
-   * The same for content that belongs to the caller (tool results, model answers), which must not lose ordinary words to
-   * a credential that happens to be one: values shorter than 8 characters, and words of letters alone, stay.
+   * The same for content that belongs to the caller (tool results, model answers) and for the platform's own sentences
+   * (errors), which must not lose ordinary words to a credential that happens to be one: values shorter than 8
+   * characters, and words of fewer than 20 letters alone, stay.
    */
   cleanContent<T extends JsonValue>(content: T): T;
 }
@@ -16,96 +26,111 @@ export interface Redactor {
 const MINIMUM_LENGTH = 4;
 const ORDINARY = /^(?:[\s\S]{0,7}|\p{L}{0,19})$/u;
 const MAXIMUM_VALUES = 10_000;
-const MINIMUM_BASE64_CORE = 5;
+/** Characters that are kept of a spelling; what begins with them is cut to the length of the whole. */
+const KEPT_LENGTH = 256;
 const REPLACEMENT = '[redacted]';
+
+interface Spelling {
+  readonly head: string;
+  readonly length: number;
+}
+
+interface Tainted {
+  readonly matcher: LiteralMatcher;
+  readonly spellings: readonly Spelling[];
+}
 
 /**
  * A redactor with nothing tainted yet. It keeps the newest 10,000 values; tainting a value again makes it the newest.
+ * Of a long value only the beginning is kept, so that no value costs more than a few kilobytes.
  */
 export function createRedactor(): Redactor {
-  const values = new Map<string, readonly string[]>();
-  let pattern: RegExp | undefined;
-  let contentPattern: RegExp | undefined;
+  const values = new Map<string, Tainted>();
+  const distinct = createLiteralMatcher();
+  const ordinary = createLiteralMatcher();
 
-  function compile(counts: (value: string) => boolean): RegExp {
-    const counted = [...values].flatMap(([value, written]) => (counts(value) ? written : []));
-    if (counted.length === 0) return /(?!)/g;
-    const spellings = [...new Set(counted)].sort((a, b) => b.length - a.length);
-    return new RegExp(spellings.map((spelling) => spelling.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');
+  function add(key: string, value: string): void {
+    const matcher = ORDINARY.test(value) ? ordinary : distinct;
+    const spellings = spellingsOf(value).map(kept);
+    for (const { head, length } of spellings) matcher.add(head, length);
+    values.set(key, { matcher, spellings });
+  }
+
+  function forgetOldest(): void {
+    for (const [key, { matcher, spellings }] of values) {
+      if (values.size <= MAXIMUM_VALUES) return;
+      for (const { head } of spellings) matcher.remove(head);
+      values.delete(key);
+    }
   }
 
   return {
     taint(added) {
       for (const value of added) {
         if (value.length < MINIMUM_LENGTH) continue;
-        const known = values.get(value);
-        if (known) values.delete(value);
+        const key = keyOf(value);
+        const known = values.get(key);
+        if (known === undefined) add(key, value);
         else {
-          pattern = undefined;
-          contentPattern = undefined;
+          values.delete(key);
+          values.set(key, known);
         }
-        values.set(value, known ?? spellingsOf(value));
-        const oldest = values.size > MAXIMUM_VALUES ? values.keys().next().value : undefined;
-        if (oldest !== undefined) values.delete(oldest);
+        forgetOldest();
       }
     },
     clean(text) {
       if (values.size === 0) return text;
-      pattern ??= compile(() => true);
-      return text.replace(pattern, REPLACEMENT);
+      return safely(() => cut(text, [distinct, ordinary]));
     },
     cleanContent(content) {
       if (values.size === 0) return content;
-      contentPattern ??= compile((value) => !ORDINARY.test(value));
-      return mapTexts(content, contentPattern) as typeof content;
+      return safely(() => mapTexts(content, (text) => cut(text, [distinct])) as typeof content);
     },
   };
 }
 
-/**
- * Every way a value is likely to be written: as it is, as the octets of a header field (latin1), each also inside JSON
- * once and twice; percent-encoded; base64.
- */
-function spellingsOf(value: string): string[] {
-  const octets = Buffer.from(value, 'utf8').toString('latin1');
-  const plain = [value, octets].flatMap((text) => [text, inJson(text), inJson(inJson(text))]);
-  return [...plain, ...percentEncoded(value), ...base64Cores(Buffer.from(value, 'utf8'))];
+function safely<T extends JsonValue>(work: () => T): T {
+  try {
+    return work();
+  } catch {
+    return REPLACEMENT as T;
+  }
 }
 
-function inJson(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
+/** Long values are told apart by their digest, so that they need not be kept. */
+function keyOf(value: string): string {
+  return value.length <= KEPT_LENGTH ? value : `sha256 ${createHash('sha256').update(value).digest('base64')}`;
 }
 
-function percentEncoded(value: string): string[] {
-  const component = encodeURIComponent(Buffer.from(value, 'utf8').toString('utf8'));
-  const strict = component.replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
-  const both = [component, strict].flatMap((text) => [text, text.replaceAll('%20', '+')]);
-  return [...both, ...both.map((text) => text.replace(/%[0-9A-F]{2}/g, (octet) => octet.toLowerCase()))];
+function kept(spelling: string): Spelling {
+  const { length } = spelling;
+  if (length <= KEPT_LENGTH) return { head: spelling, length };
+  // A slice would keep all of the text it was taken from in memory.
+  const copy = Buffer.from(spelling.slice(0, KEPT_LENGTH), 'utf16le').toString('utf16le');
+  return { head: copy, length };
 }
 
-/**
- * The characters of a base64 text that depend on these octets alone, for each of the three positions at which they can
- * stand in a longer value (`Basic` of `user:secret`), in both alphabets.
- */
-function base64Cores(octets: Buffer): string[] {
-  const cores = [0, 1, 2].map((offset) => {
-    const text = Buffer.concat([Buffer.alloc(offset), octets])
-      .toString('base64')
-      .replace(/=+$/, '');
-    const first = Math.ceil((offset * 8) / 6);
-    const last = Math.floor(((offset + octets.length) * 8) / 6);
-    return text.slice(first, last);
-  });
-  const long = cores.filter((core) => core.length >= MINIMUM_BASE64_CORE);
-  return [...long, ...long.map((core) => core.replaceAll('+', '-').replaceAll('/', '_'))];
+function cut(text: string, matchers: readonly LiteralMatcher[]): string {
+  let shown = '';
+  let copied = 0;
+  for (let at = 0; at < text.length; ) {
+    let end = -1;
+    for (const matcher of matchers) end = Math.max(end, matcher.match(text, at));
+    if (end === -1) {
+      at += 1;
+      continue;
+    }
+    shown += text.slice(copied, at) + REPLACEMENT;
+    copied = end;
+    at = end;
+  }
+  return copied === 0 ? text : shown + text.slice(copied);
 }
 
 /** Every text of a JSON value, member names too. */
-function mapTexts(value: JsonValue, pattern: RegExp): JsonValue {
-  if (typeof value === 'string') return value.replace(pattern, REPLACEMENT);
-  if (Array.isArray(value)) return value.map((item) => mapTexts(item, pattern));
+function mapTexts(value: JsonValue, clean: (text: string) => string): JsonValue {
+  if (typeof value === 'string') return clean(value);
+  if (Array.isArray(value)) return value.map((item) => mapTexts(item, clean));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name.replace(pattern, REPLACEMENT), mapTexts(item, pattern)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [clean(name), mapTexts(item, clean)]));
 }

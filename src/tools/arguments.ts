@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LRUCache } from 'lru-cache';
-import { isJsonObject, type JsonObject } from '../json.ts';
+import { exceedsDepth, isJsonObject, type JsonObject, MAX_REMOTE_DEPTH } from '../json.ts';
 
 type ArgumentFault =
   | { readonly cause: 'malformed_arguments'; readonly message: string }
@@ -65,6 +65,9 @@ export function createArgumentChecker(): ArgumentChecker {
         return { cause: 'malformed_arguments', message: `not valid JSON: ${(error as Error).message}` };
       }
       if (!isJsonObject(value)) return { cause: 'malformed_arguments', message: 'not a JSON object' };
+      if (exceedsDepth(value, MAX_REMOTE_DEPTH)) {
+        return { cause: 'malformed_arguments', message: `nested deeper than ${MAX_REMOTE_DEPTH} levels` };
+      }
       const validate = compile(schema);
       if (validate === undefined || validate(value)) return undefined;
       return { cause: 'invalid_arguments', message: describe(validate.errors ?? []) };

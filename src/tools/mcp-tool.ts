@@ -68,16 +68,17 @@ export function createMcpTool(definition: McpToolDefinition, { sessions, log }: 
   };
 }
 
-const UNKNOWN =
-  'The outcome is unknown: the call was sent and may have been carried out; it was not repeated. Find out what happened before you call it again.';
+const FIND_OUT = 'Find out what happened before you call it again.';
+const UNKNOWN = `The outcome is unknown: the call was sent and may have been carried out; it was not repeated. ${FIND_OUT}`;
 
 function failureResult(error: unknown, repeatable: boolean, signal: AbortSignal, log: Logger): ToolResult {
-  const unknown = (text: string): ToolResult =>
+  const unknown = (text: string, ending = UNKNOWN): ToolResult =>
     repeatable
       ? { text: `Error: ${text}`, isError: true, outcome: 'error' }
-      : { text: `Error: ${text} ${UNKNOWN}`, isError: true, outcome: 'unknown' };
+      : { text: `Error: ${text}${/[.!?…]$/.test(text) ? '' : '.'} ${ending}`, isError: true, outcome: 'unknown' };
   if (signal.aborted) return unknown('the call was cancelled.');
   if (error instanceof UpstreamError) {
+    if (error.code === 'outcome_unknown') return unknown(error.message, FIND_OUT);
     if (error.delivered === 'unknown') return unknown(error.message);
     return { text: `Error: ${error.message}`, isError: true, outcome: 'error' };
   }

@@ -8,7 +8,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { createMcpTool } from './mcp-tool.ts';
 import { nameTools } from './offered-names.ts';
 import { type FoundTool, type SourceTools, toolsOfSource } from './source-tools.ts';
-import { connectorIds, filterPattern, isWanted, toolSources } from './sources.ts';
+import { connectorIds, isWanted, toolSources } from './sources.ts';
 import type { ResolvedTools, Tool } from './tool.ts';
 
 export interface ToolRegistryDeps {
@@ -119,7 +119,7 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
           const sources = mcp.filter((source) => source.connectorId === connectorId);
           const wanted = rows.filter((row) => sources.some((source) => isWanted(row, source.filters)));
           const idle = sources.flatMap((source) =>
-            source.filters.filter((filter) => !rows.some((row) => filterPattern(filter).test(row))),
+            source.filters.filter((filter) => !rows.some((row) => filter.test(row))).map(({ source }) => source),
           );
           const connectorName = connector?.name ?? connectorId;
           return { connectorId, connectorName, wanted, idle: rows.length === 0 ? [] : idle };

@@ -1,11 +1,14 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
+import { compilePattern, type Pattern } from '../outbound/pattern.ts';
+
+const MAX_FILTERS = 200;
 
 /** One connector an agent takes MCP tools from, however the agent names it. */
 export interface McpSource {
   readonly connectorId: string;
   /** Each must match a whole tool name; empty means all tools. */
-  readonly filters: readonly string[];
+  readonly filters: readonly Pattern[];
   /** Descriptions that replace the server's, by tool name. */
   readonly descriptions: ReadonlyMap<string, string>;
   readonly required: boolean;
@@ -39,13 +42,8 @@ export function connectorIds(sources: AgentToolSources): string[] {
 }
 
 /** Whether a tool name is wanted by the filters of its connector. */
-export function isWanted(tool: string, filters: readonly string[]): boolean {
-  return filters.length === 0 || filters.some((filter) => filterPattern(filter).test(tool));
-}
-
-/** A filter as a pattern of a whole name. */
-export function filterPattern(filter: string): RegExp {
-  return new RegExp(`^(?:${filter})$`);
+export function isWanted(tool: string, filters: readonly Pattern[]): boolean {
+  return filters.length === 0 || filters.some((filter) => filter.test(tool));
 }
 
 function entrySource(entry: JsonObject): McpSource {
@@ -93,15 +91,12 @@ function listOf(value: JsonValue | undefined, name: string): JsonValue[] {
   return list;
 }
 
-function filtersOf(value: JsonValue | undefined, name: string): string[] {
-  return listOf(value, name).map((filter) => {
+function filtersOf(value: JsonValue | undefined, name: string): Pattern[] {
+  const list = listOf(value, name);
+  if (list.length > MAX_FILTERS) throw new INVALID_ARGUMENT(`${name} holds more than ${MAX_FILTERS} patterns`);
+  return list.map((filter) => {
     if (typeof filter !== 'string') throw new INVALID_ARGUMENT(`${name} must be an array of regular expressions`);
-    try {
-      filterPattern(filter);
-    } catch {
-      throw new INVALID_ARGUMENT(`${name} holds ${JSON.stringify(filter)}, which is not a regular expression`);
-    }
-    return filter;
+    return compilePattern(filter, ` of ${name}`);
   });
 }
 

@@ -17,4 +17,9 @@ describe('a changed JSON text', () => {
   it.each(['[1]', '1', '{"a":1}\n{"b":2}'])('is refused unless it is one object: %s', (text) => {
     expect(() => changeJson(text, (body) => body)).toThrow('must render to one JSON object');
   });
+
+  it('is refused when it nests too deep', () => {
+    const text = `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`;
+    expect(() => changeJson(text, (body) => body)).toThrow('nested deeper than 1000 levels');
+  });
 });

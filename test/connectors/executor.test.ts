@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ActionRequest, ActionResponse } from '../../src/connectors/types.ts';
 import { UpstreamError } from '../../src/errors.ts';
@@ -303,4 +305,35 @@ describe('the endpoint of an MCP connector', () => {
       await rig.settings.update({ persistent: { [name]: null } });
     },
   );
+});
+
+describe('an answer that never ends', () => {
+  it('is cut off at the total timeout, though it is never silent', async () => {
+    let cut = false;
+    const server = createServer((request, response) => {
+      request.resume();
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const drip = setInterval(() => response.write(' '), 50);
+      response.on('close', () => {
+        clearInterval(drip);
+        cut = true;
+      });
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const stored = await rig.connectors.load(await rig.create(httpBody({ url })));
+    const clientConfig = { ...stored.clientConfig, connection_timeout: 1, read_timeout: 1, max_total_timeout: 1 };
+    const asked = rig.connectors.execute(
+      { ...stored, clientConfig },
+      { actionType: 'predict', parameters: { prompt: '' } },
+    );
+    await expect(asked).rejects.toMatchObject({
+      code: 'response_timeout',
+      statusCode: 504,
+      message: 'connector "chat" did not finish its answer within 1 s.',
+    });
+    await expect.poll(() => cut).toBe(true);
+    server.closeAllConnections();
+    await new Promise((closed) => server.close(closed));
+  });
 });

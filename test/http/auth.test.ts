@@ -107,6 +107,48 @@ describe('open mode', () => {
     const answer = await call(open, {});
     expect(Object.keys(answer.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
   });
+  it.each([
+    'X-Original-Forwarded-For',
+    'X-Originating-IP',
+    'Client-IP',
+    'X-Envoy-External-Address',
+    'Fastly-Client-IP',
+    'X-Original-Host',
+    'X_Forwarded_For',
+    'CDN-Loop',
+    'CF-Ray',
+    'CF-Connecting-IP',
+    'True-Client-IP',
+    'X-Azure-ClientIP',
+  ])('takes %s for the mark of a proxy', async (name) => {
+    const answer = await call(open, { [name]: '203.0.113.9' });
+    expect(answer.status).toBe(403);
+    expect(answer.body).toContain(`header ${name.toLowerCase()}`);
+  });
+  it('refuses several hosts, in either order', async () => {
+    for (const hosts of [
+      ['127.0.0.1', 'evil.example'],
+      ['evil.example', '127.0.0.1'],
+    ]) {
+      const fields = hosts.map((host) => `Host: ${host}\r\n`).join('');
+      for (const edge of [open, keyed]) {
+        const answer = await edge.raw(`GET /things HTTP/1.1\r\n${fields}Connection: close\r\n\r\n`);
+        expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+        expect(answer).toContain('more than one Host header');
+      }
+    }
+  });
+  it.each([
+    ['http://evil.example/things', 403],
+    ['https://evil.example:PORT/things', 403],
+    ['http://127.0.0.1@evil.example/things', 403],
+    ['http://localhost:1/things', 403],
+    ['http://127.0.0.1:PORT/things', 200],
+    ['HTTP://localhost/things', 200],
+  ])('answers the request line of GET %s with %i', async (target, status) => {
+    const answer = await open.raw(`GET ${port(target)} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  });
   it('refuses a request without a host', async () => {
     for (const head of ['GET /things HTTP/1.0\r\n\r\n', 'GET /things HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n']) {
       expect(await open.raw(head)).toMatch(/^HTTP\/1\.1 403 /);
@@ -117,7 +159,7 @@ describe('open mode', () => {
   });
   it('answers loopback peers only', () => {
     const from = (peer: string | undefined): string | undefined =>
-      refusalInOpenMode({ method: 'GET', path: '/', headers: { host: 'localhost' }, peer, localPort: 9200 });
+      refusalInOpenMode({ method: 'GET', target: '/', headers: { host: 'localhost' }, peer, localPort: 9200 });
     for (const peer of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) expect(from(peer)).toBeUndefined();
     for (const peer of ['10.0.0.2', '::ffff:10.0.0.2', 'fe80::1', undefined]) expect(from(peer)).toContain('loopback');
   });

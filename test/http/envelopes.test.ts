@@ -57,6 +57,20 @@ beforeAll(async () => {
       { config: { executeEnvelope: true, queryParameters: ['async'] } },
       ({ params }) => failing(params.name),
     );
+    app.get('/unsent', async (_request, reply) => {
+      reply.header('x-unsent', '1');
+      return { fine: true };
+    });
+    app.addHook('onSend', async (_request, reply) => {
+      if (reply.getHeader('x-unsent') !== undefined) throw new Error(`onSend failed over ${SECRET}`);
+    });
+    app.get('/unsayable', () => {
+      throw Object.defineProperty(new CONFLICT('x'), 'message', {
+        get: () => {
+          throw new Error(`no message because of ${SECRET}`);
+        },
+      });
+    });
     app.get('/profile', { config: { profileEnvelope: true } }, () => failing('argument'));
   });
   edge.redactor.taint([SECRET]);
@@ -171,6 +185,54 @@ describe('the execute envelope', () => {
       body: { error: { type: 'illegal_state_exception' } },
     });
   });
+});
+
+describe('the last resort', () => {
+  const reason = 'Internal error. The log of the server has the details';
+
+  it.each(['/unsent', '/unsayable'])('answers %s, whose error cannot be answered either', async (path) => {
+    edge.lines.length = 0;
+    const answer = await get(path);
+    expect(answer.status).toBe(500);
+    expect(answer.headers.get('content-type')).toBe('application/json; charset=UTF-8');
+    const top = { type: 'exception', reason };
+    expect(answer.body).toEqual({ error: { root_cause: [top], ...top }, status: 500 });
+    expect(edge.lines.filter((line) => line.includes('GET request could not be answered'))).toHaveLength(1);
+    expect(edge.lines.join('')).not.toContain(SECRET);
+  });
+});
+
+describe('sentences of the platform', () => {
+  it('keep words that are somebody’s credential, and lose what cannot be a word', async () => {
+    const own = await startEdge(async (app) => {
+      app.get('/connectors/:id', ({ params }) => {
+        throw new CONNECTOR_NOT_FOUND((params as { id: string }).id);
+      });
+    });
+    own.redactor.taint(['connector', 'provided', 'find', 'CANARY-7f3', '"level":"', 'debug']);
+    const body = await (await fetch(`${own.url}/connectors/CANARY-7f3`)).json();
+    expect(body).toMatchObject({
+      error: { reason: 'Failed to find connector with the provided connector id: [redacted]' },
+    });
+    const unknown = (await (await fetch(`${own.url}/connector/CANARY-7f3`)).json()) as { error: string };
+    expect(unknown.error).toBe('no handler found for uri [/connector/[redacted]] and method [GET]');
+    await own.close();
+    const levels = own.lines.map((line) => (JSON.parse(line) as { level: string }).level);
+    expect(levels).toContain('debug');
+    expect(own.lines.join('')).not.toContain('CANARY');
+  });
+});
+
+it('answers as ever while values of 32 kB and thousands of others are secrets', async () => {
+  const own = await startEdge(async (app) => void app.get('/fail', () => failing('upstream')));
+  const large = 'CANARY-/+'.repeat(3600);
+  own.redactor.taint([large, SECRET, ...Array.from({ length: 5000 }, (_, n) => `CANARY-${n}-value`)]);
+  const missing = await (await fetch(`${own.url}/nowhere`)).text();
+  expect(missing).toBe('{"error":"no handler found for uri [/nowhere] and method [GET]"}');
+  const failed = await (await fetch(`${own.url}/fail`)).json();
+  expect(failed).toMatchObject({ error: { reason: expect.stringContaining('answered 401 to [redacted]. Sign in') } });
+  await own.close();
+  expect(own.lines.join('')).not.toContain('CANARY');
 });
 
 it('answers failures of profile routes in their own envelope', async () => {

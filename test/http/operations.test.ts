@@ -47,7 +47,10 @@ it('answers probes, and is not ready without its database', async () => {
   const broken = await startApp();
   await broken.services.database.close();
   const { status, body } = await broken.request('GET', '/readyz');
-  expect([status, body]).toEqual([503, { status: 'unavailable', reason: 'The database does not answer' }]);
+  expect([status, body]).toEqual([
+    503,
+    { status: 'unavailable', reason: 'The database takes no write; the log of the server says why' },
+  ]);
   expect((await broken.request('GET', '/healthz')).status).toBe(200);
   await broken.close();
 });

@@ -71,6 +71,16 @@ async function failure(request: ModelRequest = BARE, model = models.plain ?? '',
   return event.error;
 }
 
+it.each([200, 500])('JSON that nests too deep, with status %d, is a failure that names the side', async (status) => {
+  llm.push({ body: `${'['.repeat(100_000)}${']'.repeat(100_000)}`, verbatim: true, status });
+  const error = await failure();
+  expect(error).toBeInstanceOf(UpstreamError);
+  expect(error).toMatchObject({
+    statusCode: status === 200 ? 502 : 500,
+    message: expect.stringMatching(/^Error from remote service: .*nested deeper than 1000 levels/),
+  });
+});
+
 describe('asking a model', () => {
   const MESSAGES = [
     { role: 'user', content: 'before' },

@@ -35,7 +35,8 @@ const CONFIG: ClientConfig = {
 
 export interface Pool {
   readonly sessions: McpSessions;
-  readonly connectors: Pick<Connectors, 'load' | 'find' | 'mcpEndpoint' | 'onChange'>;
+  /** Replaceable members: what the pool asks for is looked up at each use. */
+  readonly connectors: { -readonly [M in 'load' | 'find' | 'mcpEndpoint' | 'onChange']: Connectors[M] };
   readonly connections: ConnectionStore;
   readonly mcpTools: McpToolStore;
   readonly lines: string[];

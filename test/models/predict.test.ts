@@ -102,6 +102,43 @@ describe('a prediction', () => {
   });
 });
 
+describe('JSON that nests too deep', () => {
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const objects = `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`;
+
+  it.each([deep, objects])('as an answer is a failure of the remote service', async (body) => {
+    expect(await failed({ body, verbatim: true })).toEqual({
+      status: 502,
+      type: 'status_exception',
+      reason:
+        'Error from remote service: model chat answered with status 200, but its JSON is nested deeper than 1000 levels',
+    });
+  });
+
+  it.each([deep, objects])('as an error body keeps the status of the remote service', async (body) => {
+    expect(await failed({ body, verbatim: true, status: 500 })).toMatchObject({
+      status: 500,
+      reason: 'Error from remote service: status 500 with JSON that is nested deeper than 1000 levels',
+    });
+  });
+
+  it('up to 1,000 levels is passed on', async () => {
+    const body = JSON.parse(`${'['.repeat(1000)}${']'.repeat(1000)}`) as JsonValue;
+    llm.push({ body, verbatim: true });
+    expect(await predict()).toEqual(output({ response: body }));
+  });
+});
+
+it('a prediction that fails leaves one line in the log, without secrets', async () => {
+  const from = platform.lines.length;
+  await failed({ status: 401, body: { error: { message: `Bad key ${KEY}` } } });
+  const warned = platform.lines.slice(from).filter((line) => line.includes('"level":"warn"'));
+  expect(warned).toHaveLength(1);
+  expect(warned[0]).toContain('model chat failed: Error from remote service: Bad key ');
+  expect(warned[0]).toContain('auth_required');
+  expect(warned[0]).not.toContain(KEY);
+});
+
 describe('response_filter', () => {
   it('of the call takes one value', async () => {
     llm.push('Hello');

@@ -26,15 +26,38 @@ describe('patterns of the lists', () => {
         statusCode: 400,
         message: expect.stringMatching(
           new RegExp(
-            `^The pattern ${JSON.stringify(text).replace(/[.*+?^${}()|[\]\\]/g, '\\$&')} of ${TRUSTED} is not a regular expression: Invalid regular expression: .+`,
+            `^The pattern ${JSON.stringify(text).replace(/[.*+?^${}()|[\]\\]/g, '\\$&')} of ${TRUSTED} is not a regular expression that can be used: .+`,
           ),
         ),
       }),
     );
   });
 
-  it.each(['\\Q.\\E', '\\A', 'a\\z', '\\p{Alpha}', 'x\\\\\\h'])('refuse what only Java understands: %s', (text) => {
-    expect(() => compilePatterns([text])).toThrow(/^The pattern ".*" uses \\.+, which is not supported$/);
+  it('quote with \\Q and \\E', () => {
+    const [quoted] = compilePatterns(['https://\\Qa.b\\E/.*']);
+    expect([quoted?.test('https://a.b/x'), quoted?.test('https://axb/x')]).toEqual([true, false]);
+  });
+
+  it.each(['(?=a)b', '(?<!a)b', '(a)\\1', 'a*+'])('refuse %s, which has no bound in time', (text) => {
+    expect(() => compilePatterns([text])).toThrow(
+      /^The pattern ".*" is not a regular expression that can be used: .+ \(look-around, back-references and possessive quantifiers are not supported\)$/,
+    );
+  });
+
+  it.each(['\\Z', '\\G', '\\p{Alpha}', 'x\\\\\\h'])('refuse what only Java understands: %s', (text) => {
+    expect(() => compilePatterns([text])).toThrow(/^The pattern ".*" is not a regular expression that can be used: /);
+  });
+
+  it('match in linear time, whatever is nested', () => {
+    const [pattern] = compilePatterns(['https://(a+)+b']);
+    expect(pattern?.test(`https://${'a'.repeat(5000)}`)).toBe(false);
+    expect(pattern?.test(`https://${'a'.repeat(5000)}b`)).toBe(true);
+    expect(pattern?.test(`https://${'a'.repeat(8192)}b`)).toBe(false);
+  });
+
+  it('are at most 1,000 characters long', () => {
+    expect(compilePatterns(['a'.repeat(1000)])).toHaveLength(1);
+    expect(() => compilePatterns(['a'.repeat(1001)])).toThrow(/ is longer than 1000 characters$/);
   });
 
   it('take a letter after an escaped backslash as a letter', () => {
@@ -42,6 +65,6 @@ describe('patterns of the lists', () => {
   });
 
   it('name no setting when none is given', () => {
-    expect(() => compilePatterns(['('])).toThrow(/^The pattern "\(" is not a regular expression: /);
+    expect(() => compilePatterns(['('])).toThrow(/^The pattern "\(" is not a regular expression that can be used: /);
   });
 });

@@ -56,7 +56,7 @@ describe('retry', () => {
       retryable: true,
       delivered: 'unknown',
       cause: { code: 'X' },
-      message: 'connector "test" answered 503. (tried 4 times)',
+      message: 'connector "test" answered 503 (tried 4 times).',
     });
   });
 
@@ -81,7 +81,7 @@ describe('retry', () => {
     const bug = new TypeError('bug');
     expect(await attempts([bug])).toEqual({ outcome: bug, calls: [1], waits: [] });
     const later = await attempts([broken(), broken({ retryable: false })]);
-    expect(later.outcome).toMatchObject({ attempts: 2, message: 'connector "test" answered 503. (tried 2 times)' });
+    expect(later.outcome).toMatchObject({ attempts: 2, message: 'connector "test" answered 503 (tried 2 times).' });
   });
 
   it.each<[RetryOptions['policy'], number, number[]]>([

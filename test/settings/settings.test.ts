@@ -95,21 +95,36 @@ describe('values in force', () => {
     expect([cleared.text(`${P}a`), cleared.text(`${P}b`)]).toEqual(['1', undefined]);
   });
 
-  it('follow other processes, asked at most once a second', async () => {
-    let time = 0;
-    const settings = await open({ now: () => time });
+  it('follow other processes', async () => {
+    const settings = await open();
     const changed: (readonly string[])[] = [];
     settings.onChange((names) => changed.push(names));
     await (await open()).update({ persistent: { [MCP]: false } });
-    time = 999;
-    await settings.refresh();
     expect(settings.flag(MCP)).toBe(true);
-    time = 1000;
     await settings.refresh();
     expect(settings.flag(MCP)).toBe(false);
     expect(changed).toEqual([[MCP]]);
     await settings.refresh();
     expect(changed).toHaveLength(1);
+  });
+
+  it('are read each second until that is stopped, and a row of failed reads is reported once', async () => {
+    let failing = false;
+    let reads = 0;
+    const reports: unknown[] = [];
+    const all: SettingStore['all'] = () => {
+      reads += 1;
+      return failing ? Promise.reject(new Error('no database')) : store.all();
+    };
+    const settings = await open({ store: { ...store, all } });
+    failing = true;
+    const stop = settings.follow((error) => reports.push((error as Error).message));
+    await expect.poll(() => reads, { timeout: 6000, interval: 50 }).toBe(3);
+    expect(reports).toEqual(['no database']);
+    failing = false;
+    await (await open()).update({ persistent: { [MCP]: false } });
+    await expect.poll(() => settings.flag(MCP), { timeout: 6000, interval: 50 }).toBe(false);
+    stop();
   });
 });
 

@@ -47,6 +47,27 @@ onEachEngine('registered MCP tools', (database) => {
     expect(rows[0]?.hash).toBe('h1');
   });
 
+  it('are kept when they are absent, but no more than the 1,000 seen last', async () => {
+    let time = 1;
+    const tools = createMcpToolStore(database(), { now: () => time });
+    for (const round of [1, 2, 3]) {
+      time = round;
+      await tools.replace(
+        'c',
+        Array.from({ length: 600 }, (_, index) => tool(`round-${round}-${index}`)),
+      );
+    }
+    await tools.replace('other', [tool('a')]);
+    time = 4;
+    await tools.replace('other', []);
+    const rows = await tools.list('c');
+    const absent = rows.filter((row) => !row.present).map(({ lastSeenTime }) => lastSeenTime);
+    expect(rows.filter((row) => row.present)).toHaveLength(600);
+    expect(absent.filter((seen) => seen === 2)).toHaveLength(600);
+    expect(absent.filter((seen) => seen === 1)).toHaveLength(400);
+    expect(await tools.list('other')).toHaveLength(1);
+  });
+
   it('go with their connector', async () => {
     const tools = createMcpToolStore(database());
     await tools.replace('c', [tool('a')]);
@@ -58,6 +79,26 @@ onEachEngine('registered MCP tools', (database) => {
 });
 
 onEachEngine('offered names', (database) => {
+  it('of absent tools are given up, the oldest first, when an agent has very many', async () => {
+    let time = 1;
+    const tools = createMcpToolStore(database(), { now: () => time++ });
+    await tools.replace('c', [tool('in-use')]);
+    const rows = ['in-use', ...Array.from({ length: 8191 }, (_, index) => `gone-${index}`)].map((name, index) => ({
+      ...{ agent_id: 'a', offered_as: name, connector_id: 'c', tool: name, create_time: index - 10_000 },
+    }));
+    for (let start = 0; start < rows.length; start += 100) {
+      const values = rows.slice(start, start + 100);
+      await database().kysely.insertInto('offered_names').values(values).execute();
+    }
+    await tools.claimName('b', { offeredAs: 'gone-0', connectorId: 'c', tool: 'gone-0' });
+    expect(await tools.offeredNames('a')).toHaveLength(8192);
+    await tools.claimName('a', { offeredAs: 'new', connectorId: 'c', tool: 'new' });
+    const names = (await tools.offeredNames('a')).map(({ offeredAs }) => offeredAs);
+    expect(names).toHaveLength(4096);
+    expect([names[0], names[1], names.at(-1)]).toEqual(['in-use', 'gone-4097', 'new']);
+    expect(await tools.offeredNames('b')).toHaveLength(1);
+  });
+
   it('are claimed once for each name and each tool of an agent', async () => {
     let time = 1;
     const tools = createMcpToolStore(database(), { now: () => time++ });

@@ -134,6 +134,11 @@ CREATE TABLE offered_names (
   UNIQUE (agent_id, connector_id, tool)
 );
 
+CREATE TABLE processes (
+  id TEXT PRIMARY KEY,
+  seen_time BIGINT NOT NULL
+);
+
 CREATE TABLE run_steps (
   run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
   seq BIGINT NOT NULL,
@@ -153,7 +158,7 @@ CREATE TABLE runs (
   request TEXT NOT NULL,
   create_time BIGINT NOT NULL,
   last_update_time BIGINT NOT NULL
-);
+, process_id TEXT);
 
 CREATE INDEX runs_by_agent ON runs (agent_id, create_time);
 

@@ -63,7 +63,7 @@ export async function startModelPlatform(): Promise<ModelPlatform> {
   const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode: true, log });
   const tasks = createTasks({ store: createTaskStore(database) });
   const groups = createModelGroups({ documents, audit });
-  const models = createModels({ documents, connectors, groups, tasks, settings, audit, redactor, now });
+  const models = createModels({ documents, connectors, groups, tasks, settings, audit, redactor, log, now });
   const client = createModelClient({ models, connectors, redactor, log, now });
   const edge = await startEdge(async (app) => {
     const named = [connectorSchemas, modelSchemas, modelGroupSchemas, taskSchemas].flatMap((each) =>

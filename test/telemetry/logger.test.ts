@@ -4,16 +4,21 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { StartupError } from '../../src/errors.ts';
 import { createLogger, type Logger } from '../../src/telemetry/logger.ts';
-import { createRedactor } from '../../src/telemetry/redactor.ts';
+import { createRedactor, type Redactor } from '../../src/telemetry/redactor.ts';
 
 const CANARY = 'CANARY "A1" ü/?';
 
-function capture(): { log: Logger; lines: () => Record<string, unknown>[]; text: () => string } {
+function capture(): {
+  log: Logger;
+  redactor: Redactor;
+  lines: () => Record<string, unknown>[];
+  text: () => string;
+} {
   const written: string[] = [];
   const redactor = createRedactor();
   redactor.taint([CANARY]);
   const log = createLogger({ level: 'trace', redactor, stream: { write: (line: string) => void written.push(line) } });
-  return { log, lines: () => written.map((line) => JSON.parse(line)), text: () => written.join('') };
+  return { log, redactor, lines: () => written.map((line) => JSON.parse(line)), text: () => written.join('') };
 }
 
 describe('the logger', () => {
@@ -31,6 +36,35 @@ describe('the logger', () => {
       expect(text()).not.toContain(spelling);
     }
     expect(lines()).toHaveLength(4);
+  });
+
+  it.each([
+    '"level":"',
+    '","n',
+    'level',
+    'info',
+    'connector',
+    '\\nabc',
+    'true',
+    '1234',
+    '[redacted]',
+    '{"a":',
+    ':{"a',
+    '\\",""',
+  ])('writes lines of JSON with their structure whole while %j is a secret', (secret) => {
+    const { log, lines, redactor } = capture();
+    redactor.taint([secret]);
+    log.info({ action: 'connector_create', n: 1234, ok: true, body: `{"a":"\nabc ${secret}"}` }, 'connector created');
+    const [line] = lines();
+    expect(line).toMatchObject({
+      level: 'info',
+      n: 1234,
+      ok: true,
+      action: 'connector_create',
+      msg: 'connector created',
+    });
+    expect(line?.['time']).toMatch(/^\d{4}-\d\d-\d\dT/);
+    expect(line?.['body']).toContain('[redacted]');
   });
 
   it('keeps type, message, stack and code of an error and its causes, nothing else', () => {
@@ -67,10 +101,12 @@ describe('the logger', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('says which file cannot be opened', () => {
-    const file = `${import.meta.filename}/tenon.log`;
-    const open = (): unknown => createLogger({ level: 'info', redactor: createRedactor(), file });
-    expect(open).toThrow(StartupError);
-    expect(open).toThrow(/TENON_LOG_FILE/);
-  });
+  it.each([`${import.meta.filename}/tenon.log`, '/proc/nope/deeper/tenon.log'])(
+    'says that %s cannot be opened',
+    (file) => {
+      const open = (): unknown => createLogger({ level: 'info', redactor: createRedactor(), file });
+      expect(open).toThrow(StartupError);
+      expect(open).toThrow(/TENON_LOG_FILE/);
+    },
+  );
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { JsonValue } from '../../src/json.ts';
 import { createRedactor } from '../../src/telemetry/redactor.ts';
 
 function redactorOf(...values: string[]): (text: string) => string {
@@ -40,6 +41,37 @@ describe('a redactor', () => {
     expect(redactor.clean('first-value second-value')).toBe('[redacted] second-value');
     redactor.taint(['second-value', 'first-value']);
     expect(redactor.clean('first-value second-value')).toBe('[redacted] [redacted]');
+  });
+
+  it.each([
+    ['of 32 kB', `CANARY-${'0123456789abcdef'.repeat(2048)}`],
+    ['of 1 MB', `CANARY "${'\\ü'.repeat(500_000)}"`],
+  ])('cuts a value %s, whole and as far as it was repeated', (_size, value) => {
+    const clean = redactorOf('other-value', value);
+    for (const text of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value)]) {
+      expect(clean(`<${text}>`)).toBe('<[redacted]>');
+    }
+    expect(clean(Buffer.from(`user:${value}`).toString('base64')).length).toBeLessThan(30);
+    expect(clean(`said ${value.slice(0, 100)}`)).toBe('said [redacted]');
+    expect(clean(`said ${value.slice(0, 100)}!`)).toBe('said [redacted]!');
+  });
+  it('keeps the newest 10,000 values, and forgets the others one by one', () => {
+    const redactor = createRedactor();
+    for (let n = 0; n <= 10_000; n++) {
+      redactor.taint([`secret-${n}.`]);
+      if (n % 100 === 0) redactor.taint(['secret-0.']);
+    }
+    expect(redactor.clean('secret-0. secret-1. secret-2. secret-10000.')).toBe(
+      '[redacted] secret-1. [redacted] [redacted]',
+    );
+  });
+  it('replaces everything when it fails', () => {
+    const redactor = createRedactor();
+    redactor.taint(['CANARY-7f3']);
+    let deep: JsonValue = 'CANARY-7f3';
+    for (let depth = 0; depth < 100_000; depth++) deep = [deep];
+    expect(redactor.cleanContent(deep)).toBe('[redacted]');
+    expect(redactor.clean(undefined as unknown as string)).toBe('[redacted]');
   });
 
   it('leaves no spelling of any value in any text', () => {

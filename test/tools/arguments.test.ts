@@ -22,6 +22,16 @@ describe('arguments of a tool call', () => {
     }
   });
 
+  it('that nest too deep are malformed, also for a schema that follows them down', () => {
+    const tree = object({ a: { $ref: '#' } });
+    const nested = (levels: number): string => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`;
+    expect(checker.check(nested(999), tree)).toBeUndefined();
+    expect(checker.check(nested(100_000), tree)).toEqual({
+      cause: 'malformed_arguments',
+      message: 'nested deeper than 1000 levels',
+    });
+  });
+
   it('that do not fit are told with their paths', () => {
     const schema = object(
       { unit: { enum: ['c', 'f'] }, deep: object({ n: { type: 'number' } }) },

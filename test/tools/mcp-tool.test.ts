@@ -114,6 +114,17 @@ const UNKNOWN =
   'The outcome is unknown: the call was sent and may have been carried out; it was not repeated. Find out what happened before you call it again.';
 
 describe('an MCP tool', () => {
+  it('says once that an outcome is unknown', async () => {
+    const message = 'connector "w" broke off. The outcome of the call is unknown; it is not sent again.';
+    const code = 'outcome_unknown' as const;
+    const error = new UpstreamError({ code, destination: 'connector "w"', message, statusCode: 502 });
+    expect(await tool({ c1: failing(error) }).run()).toEqual({
+      text: `Error: ${message} Find out what happened before you call it again.`,
+      isError: true,
+      outcome: 'unknown',
+    });
+  });
+
   it('calls the own name of the tool for the principal of the run', async () => {
     const { tool: made, asked, run } = tool({ c1: () => result([text('fine')]) });
     expect(await run()).toEqual({ text: 'fine', isError: false, outcome: 'ok' });

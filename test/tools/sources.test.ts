@@ -18,7 +18,7 @@ describe('where the tools of an agent come from', () => {
     expect(toolSources(entry(parameters, { include_output_in_agent_response: true })).mcp).toEqual([
       {
         connectorId: 'c1',
-        filters: ['get.*'],
+        filters: [expect.objectContaining({ source: 'get.*' })],
         descriptions: new Map([['get', 'gets']]),
         required: true,
         fallbackConnectorId: 'c2',
@@ -37,7 +37,7 @@ describe('where the tools of an agent come from', () => {
       expect(sources.mcp.map((source) => source.connectorId)).toEqual(['c1', 'c3']);
       expect(sources.mcp[1]).toEqual({
         connectorId: 'c3',
-        filters: ['a'],
+        filters: [expect.objectContaining({ source: 'a' })],
         descriptions: new Map([['a', 'b']]),
         required: false,
         includeOutput: false,
@@ -58,9 +58,18 @@ describe('where the tools of an agent come from', () => {
     [entry({}), 'A tool of type MCPTool needs parameters.connector_id'],
     [entry({ connector_id: '' }), 'A tool of type MCPTool needs parameters.connector_id'],
     [entry({ connector_id: 'c', fallback_connector_id: '' }), 'fallback_connector_id'],
-    [entry({ connector_id: 'c', tool_filters: '["("]' }), 'tool_filters holds "(", which is not a regular expression'],
+    [
+      entry({ connector_id: 'c', tool_filters: '["("]' }),
+      'The pattern "(" of tool_filters is not a regular expression',
+    ],
     [entry({ connector_id: 'c', tool_filters: 'get' }), 'tool_filters must be an array'],
     [entry({ connector_id: 'c', tool_filters: '[7]' }), 'tool_filters must be an array of regular expressions'],
+    [
+      entry({ connector_id: 'c', tool_filters: ['(a)\\1'] }),
+      'The pattern "(a)\\\\1" of tool_filters is not a regular expression that can be used: invalid escape sequence: `\\1` (look-around, back-references',
+    ],
+    [entry({ connector_id: 'c', tool_filters: ['(?:x{500}){2}y{999}z{999}'] }), 'of tool_filters repeats too much'],
+    [entry({ connector_id: 'c', tool_filters: Array(201).fill('a') }), 'tool_filters holds more than 200 patterns'],
     [entry({ connector_id: 'c', tool_descriptions: '["x"]' }), 'tool_descriptions must be an array of'],
     [{ parameters: { mcp_connectors: '{}' } }, 'mcp_connectors must be an array'],
     [{ parameters: { mcp_connectors: '[{}]' } }, 'mcp_connectors[0].mcp_connector_id must be the id'],
@@ -73,11 +82,20 @@ describe('where the tools of an agent come from', () => {
   });
 
   it('wants what a filter matches from end to end', () => {
-    expect(isWanted('get_weather', [])).toBe(true);
-    expect(isWanted('get_weather', ['^get'])).toBe(false);
-    expect(isWanted('get_weather', ['^get.*'])).toBe(true);
-    expect(isWanted('get_weather', ['set.*', 'get_weather'])).toBe(true);
-    expect(isWanted('get_weather', ['get|set_weather'])).toBe(false);
-    expect(isWanted('get', ['get|set'])).toBe(true);
+    const wanted = (tool: string, tool_filters: string[]): boolean =>
+      isWanted(tool, toolSources(entry({ connector_id: 'c', tool_filters })).mcp[0]?.filters ?? []);
+    expect(wanted('get_weather', [])).toBe(true);
+    expect(wanted('get_weather', ['^get'])).toBe(false);
+    expect(wanted('get_weather', ['^get.*'])).toBe(true);
+    expect(wanted('get_weather', ['set.*', 'get_weather'])).toBe(true);
+    expect(wanted('get_weather', ['get|set_weather'])).toBe(false);
+    expect(wanted('get', ['get|set'])).toBe(true);
+  });
+
+  it('answers at once for a pattern that would keep a backtracking engine busy for years', () => {
+    const [source] = toolSources(entry({ connector_id: 'c', tool_filters: ['(a+)+b', '(a|a)*c', '(.*)*x'] })).mcp;
+    const name = 'a'.repeat(5000);
+    expect(isWanted(name, source?.filters ?? [])).toBe(false);
+    expect(isWanted(`${name}b`, source?.filters ?? [])).toBe(true);
   });
 });

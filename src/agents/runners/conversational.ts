@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { isCatalogueError, UpstreamError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { JsonObject } from '../../json.ts';
 import type { Message, ModelClient } from '../../llm/types.ts';
@@ -136,7 +137,7 @@ async function answerTurn(opened: OpenedTurn, deps: ConversationalDeps): Promise
     const lost = kept ? [] : [`The answer could not be stored in memory ${memoryId}`];
     return { body, warnings: [...missing.map(warningText), ...lost] };
   } catch (error) {
-    const cause = opened.signal.aborted ? 'the request was cancelled' : (error as Error).message;
+    const cause = opened.signal.aborted ? 'the request was cancelled' : shownCause(error);
     await Promise.all([
       leave(`run ${run.runId}`, () => run.finish('failed'), deps.log),
       leave(`message ${messageId}`, () => turn.finish(`Agent execution failed: ${cause}`, {}), deps.log),
@@ -229,6 +230,13 @@ function traceOf(step: RunStep, steps: readonly RunStep[], question: string): Tr
   if (step.kind !== 'tool_outcome') return undefined;
   const call = foldSteps(steps).turns[step.turn]?.calls[step.index]?.call;
   return { origin: step.offeredName, input: call?.arguments ?? '{}', response: step.text };
+}
+
+/** What was written for callers; anything else is a bug, and its text belongs into the log. */
+function shownCause(error: unknown): string {
+  return isCatalogueError(error) || error instanceof UpstreamError
+    ? error.message
+    : 'internal error, the log of the server has the details';
 }
 
 /** Does what a run can do without; a failure is logged. */

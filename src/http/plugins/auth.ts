@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { FORBIDDEN, UNAUTHORIZED } from '../../errors.ts';
+import { FORBIDDEN, INVALID_ARGUMENT, UNAUTHORIZED } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import { refusalInOpenMode } from '../open-mode.ts';
 
@@ -15,12 +15,18 @@ export interface AuthOptions {
 export const authPlugin = fastifyPlugin<AuthOptions>(async (app: FastifyInstance, { apiKey, principals }) => {
   app.decorateRequest('principal', null as unknown as Principal);
 
+  // Node keeps the first of several and says nothing; whoever reads another one would see another request (RFC 9112 3.2).
+  app.addHook('onRequest', async ({ raw }) => {
+    const hosts = raw.rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'host');
+    if (hosts.length > 1) throw new INVALID_ARGUMENT('The request has more than one Host header');
+  });
+
   if (apiKey === undefined) {
     app.addHook('onRequest', async (request) => {
       request.principal = principals.open;
       const refusal = refusalInOpenMode({
         method: request.method,
-        path: request.url.split('?', 1)[0] ?? '',
+        target: request.url,
         headers: request.headers,
         peer: request.socket.remoteAddress,
         localPort: request.socket.localPort,

@@ -2,32 +2,57 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import { rawAnswer } from '../raw-answer.ts';
+
+const FLUSH_MS = 250;
+const UNAVAILABLE = rawAnswer(
+  503,
+  'Service Unavailable',
+  {
+    type: 'status_exception',
+    reason: 'The server is shutting down, and the request did not end in time. What it had begun may have taken effect',
+  },
+  ['Retry-After: 1'],
+);
 
 /**
  * A server that closes waits for the requests that run, not for clients that hold a connection open: connections
- * without a request end at once, the others with their answer.
+ * without a request end at once, the others with their answer. `app.cutRequests()` ends the waiting: whoever has no
+ * answer yet gets a 503, and the connection closes under the request, as if its caller had gone.
  */
 export const closingPlugin = fastifyPlugin(async (app: FastifyInstance) => {
-  const running = new Map<Socket, number>();
+  const running = new Map<Socket, Set<ServerResponse>>();
   let closing = false;
 
   app.server.on('connection', (socket: Socket) => {
     if (closing) return void socket.destroy();
-    running.set(socket, 0);
+    running.set(socket, new Set());
     socket.once('close', () => running.delete(socket));
   });
   app.server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    running.set(socket, (running.get(socket) ?? 0) + 1);
+    const responses = running.get(socket) ?? new Set();
+    responses.add(response);
     response.once('close', () => {
-      const left = (running.get(socket) ?? 1) - 1;
-      if (!socket.destroyed) running.set(socket, left);
-      if (closing && left === 0) socket.destroySoon();
+      responses.delete(response);
+      if (closing && responses.size === 0) socket.destroySoon();
     });
+  });
+
+  app.decorate('cutRequests', () => {
+    for (const [socket, [first]] of running) {
+      if (first === undefined || first.headersSent || !socket.writable) {
+        socket.destroy();
+        continue;
+      }
+      socket.write(UNAVAILABLE);
+      socket.destroySoon();
+      setTimeout(() => socket.destroy(), FLUSH_MS).unref();
+    }
   });
 
   app.addHook('preClose', async () => {
     closing = true;
-    for (const [socket, requests] of running) if (requests === 0) socket.destroy();
+    for (const [socket, responses] of running) if (responses.size === 0) socket.destroy();
   });
   app.addHook('onSend', async (_request, reply) => {
     if (closing) reply.header('connection', 'close');

@@ -10,7 +10,10 @@ export interface ErrorsOptions {
   readonly routes: RouteTable;
 }
 
-/** Every failure becomes one of the envelopes E1 to E4 of the contract (0.4); texts pass the redactor. */
+/**
+ * Every failure becomes one of the envelopes E1 to E4 of the contract (0.4). Its texts are the platform's own, with what
+ * a remote side said already cleaned: secrets are cut from them once more, ordinary words that are a credential are not.
+ */
 export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInstance, { redactor, routes }) => {
   app.decorateRequest('running', false);
   app.addHook('preHandler', async (request) => {
@@ -20,10 +23,12 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
   app.setErrorHandler<FastifyError>(async (error, request, reply) => {
     if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return refuseMediaType(request, reply);
     const report = reportError(error);
-    const abandoned = request.raw.destroyed && !request.raw.complete;
-    if (report.bug && !abandoned)
+    if (isGone(request, reply)) {
+      const { name, message } = error;
+      request.log.info({ req: request, error: `${name}: ${message}` }, 'the caller went away before the answer');
+    } else if (report.bug) {
       request.log.error({ err: error, req: request }, `${request.method} request failed: ${error.name}`);
-    else request.log.debug({ err: error, req: request }, `answered ${report.status}`);
+    } else request.log.debug({ err: error, req: request }, `answered ${report.status}`);
     // A client that is still sending would lose the answer with the connection: the rest is read and dropped.
     if (report.status === 413) reply.removeHeader('connection');
     if (report.retryAfterSeconds !== undefined) reply.header('retry-after', report.retryAfterSeconds);
@@ -33,7 +38,7 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
 
   app.setNotFoundHandler(async (request, reply) => {
     const allowed = routes.methodsOf(request.url);
-    const uri = redactor.clean(request.url);
+    const uri = redactor.cleanContent(request.url);
     if (allowed.length === 0) {
       return reply.code(400).send({ error: `no handler found for uri [${uri}] and method [${request.method}]` });
     }
@@ -43,7 +48,7 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
 
   function envelope(error: Error, report: ErrorReport, request: FastifyRequest): unknown {
     const config = request.routeOptions.config;
-    const reason = redactor.clean(report.reason);
+    const reason = redactor.cleanContent(report.reason);
     if (config.profileEnvelope) return { error: reason, exception: reason };
     if (config.executeEnvelope && request.running && !report.parsing) {
       const details = { type: report.exception, reason: report.status === 400 ? 'Invalid Request' : 'System Error' };
@@ -51,7 +56,7 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
     }
     const top = { type: wireType(report.exception), reason };
     const traced = truthy((request.query as Record<string, unknown>)['error_trace']) && !report.bug;
-    const trace = traced && error.stack !== undefined ? { stack_trace: redactor.clean(error.stack) } : {};
+    const trace = traced && error.stack !== undefined ? { stack_trace: redactor.cleanContent(error.stack) } : {};
     const causes = report.cause === undefined ? {} : { caused_by: cause(report.cause) };
     return {
       error: { root_cause: [{ ...top, ...trace }], ...top, ...causes, ...actionOf(report), ...trace },
@@ -61,9 +66,14 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
 
   function cause(report: ErrorReport): unknown {
     const inner = report.cause === undefined ? {} : { caused_by: cause(report.cause) };
-    return { type: wireType(report.exception), reason: redactor.clean(report.reason), ...inner };
+    return { type: wireType(report.exception), reason: redactor.cleanContent(report.reason), ...inner };
   }
 });
+
+/** Nobody can be answered any more: the caller closed the connection, or the server did when it had to end. */
+function isGone({ raw, socket }: FastifyRequest, reply: FastifyReply): boolean {
+  return socket.destroyed || reply.raw.destroyed || (raw.destroyed && !raw.complete);
+}
 
 function actionOf(report: ErrorReport): { action?: 'authenticate' } {
   return report.action === undefined ? {} : { action: report.action };

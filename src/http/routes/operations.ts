@@ -6,7 +6,7 @@ export interface OperationsOptions {
   readonly clusterUuid: string;
   /** Version and date of this build of Tenon. */
   readonly build: { readonly version: string; readonly date: string };
-  /** Rejects when the store does not answer. */
+  /** Rejects when the store does not take a write. */
   readonly checkStore: () => Promise<unknown>;
   /** The text of `openapi.yaml`. */
   readonly openApi: () => Promise<string>;
@@ -77,8 +77,10 @@ export const operationRoutes: FastifyPluginAsync<OperationsOptions> = async (app
         await checkStore();
         return { status: 'ready' };
       } catch (error) {
-        request.log.error({ err: error }, 'the database does not answer');
-        return reply.code(503).send({ status: 'unavailable', reason: 'The database does not answer' });
+        request.log.error({ err: error }, 'the database takes no write');
+        return reply
+          .code(503)
+          .send({ status: 'unavailable', reason: 'The database takes no write; the log of the server says why' });
       }
     },
   );
