@@ -33,6 +33,6 @@ USER node
 VOLUME ["/var/lib/tenon/data", "/var/lib/tenon-key"]
 EXPOSE 9200
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
-    CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.TENON_PORT || 9200}/healthz`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+    CMD ["node", "-e", "const { TENON_TLS_CERT: tls, TENON_PORT: port = '9200' } = process.env; require(tls ? 'https' : 'http').get({ host: '127.0.0.1', port, path: '/healthz', rejectUnauthorized: false }, (answer) => process.exit(answer.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
 ENTRYPOINT ["node", "dist/main.js"]
 CMD ["serve"]

@@ -17,7 +17,8 @@ export type ExceptionName =
   | 'IOException'
   | 'OpenSearchException'
   | 'MLException'
-  | 'OpenSearchRejectedExecutionException';
+  | 'OpenSearchRejectedExecutionException'
+  | 'OpenSearchSecurityException';
 
 /** An error of the catalogue below: the caller's mistake, or a failure whose status and text the API documents. */
 export interface CatalogueError extends Error {
@@ -74,6 +75,14 @@ export const MCP_DISABLED = define(
 export const FORBIDDEN = define('TENON_FORBIDDEN', 'OpenSearchStatusException', 403, '%s');
 /** 401: the caller is not known. */
 export const UNAUTHORIZED = define('TENON_UNAUTHORIZED', 'OpenSearchStatusException', 401, '%s');
+/** 401: the caller did not show who it is, or not rightly. */
+export const NOT_SIGNED_IN = define('TENON_NOT_SIGNED_IN', 'OpenSearchSecurityException', 401, '%s');
+/** 403: the roles of the caller do not allow it. */
+export const NO_PERMISSION = define('TENON_NO_PERMISSION', 'OpenSearchSecurityException', 403, '%s');
+/** 429: too many sign-ins failed; carries `retryAfterMs`. */
+export const TOO_MANY_SIGN_INS = define('TENON_TOO_MANY_SIGN_INS', 'OpenSearchSecurityException', 429, '%s');
+/** 503: the OpenID provider does not answer, so nobody knows who calls; carries `retryAfterMs`. */
+export const SIGN_IN_UNAVAILABLE = define('TENON_SIGN_IN_UNAVAILABLE', 'OpenSearchSecurityException', 503, '%s');
 /** 409: the record or the connection is in a state that does not allow the action. */
 export const CONFLICT = define('TENON_CONFLICT', 'OpenSearchStatusException', 409, '%s');
 /** 404 with the documented text of the noun. */
@@ -84,6 +93,8 @@ export const RESOURCE_NOT_FOUND = define('TENON_RESOURCE_NOT_FOUND', 'ResourceNo
 export const INDEX_NOT_FOUND = define('TENON_INDEX_NOT_FOUND', 'IndexNotFoundException', 404, 'no such index [%s]');
 /** 429: too many requests or calls in flight. */
 export const THROTTLED = define('TENON_THROTTLED', 'OpenSearchRejectedExecutionException', 429, '%s');
+/** 429: a limit of the caller or of the agent, set by the operator; carries `retryAfterMs`. */
+export const LIMIT_EXCEEDED = define('TENON_LIMIT_EXCEEDED', 'OpenSearchRejectedExecutionException', 429, '%s');
 /** 503: the store could not take the write in time; nothing was stored, the caller may try again. */
 export const STORE_BUSY = define('TENON_STORE_BUSY', 'OpenSearchStatusException', 503, '%s');
 
@@ -108,6 +119,13 @@ export const MODEL_NOT_FOUND = define(
   'OpenSearchStatusException',
   404,
   'Failed to find model with the provided model id: %s',
+);
+/** Carries `retryAfterMs`. */
+export const MODEL_THROTTLED = define(
+  'TENON_MODEL_THROTTLED',
+  'OpenSearchStatusException',
+  429,
+  'Request is throttled at model level.',
 );
 export const AGENT_NOT_FOUND = define(
   'TENON_AGENT_NOT_FOUND',

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import closeWithGrace from 'close-with-grace';
 import packageJson from '../package.json' with { type: 'json' };
 import { buildApp } from './app.ts';
@@ -13,9 +14,16 @@ import { createRedactor } from './telemetry/redactor.ts';
 
 const USAGE = `Usage: tenon [verb]
 
-  serve      serve the API (the default)
+  serve      serve the API (the default); --tls-self-signed: with a certificate made for this run
   migrate    bring the schema of the database up to date
   openapi    write openapi.yaml into the current directory
+
+Verbs that talk to the running server at TENON_URL, each with its own --help:
+
+  users      list, add, remove users; set passwords
+  keys       create, list, revoke API keys
+  roles      list and show roles
+  mcp        connections to MCP servers: list, status, reconnect, disable, enable, tools, call
 
   --help     print this
   --version  print the version
@@ -25,9 +33,16 @@ Settings are environment variables named TENON_*; the README lists them.
 
 const CLOSE_DEADLINE_MS = 9000;
 
-async function serve(config: Config): Promise<void> {
-  const { app, log, close } = await buildApp(config);
-  const { host, port, apiKey } = config;
+interface Flags {
+  readonly tlsSelfSigned?: boolean;
+}
+
+async function serve(config: Config, { tlsSelfSigned = false }: Flags): Promise<void> {
+  const { app, services, log, close } = await buildApp(config, { tlsSelfSigned });
+  const { port } = config;
+  const secure = tlsSelfSigned || config.tls !== undefined;
+  // Fastify binds localhost twice and shows one server: a renewed certificate would not reach the other.
+  const host = secure && config.host === 'localhost' ? '127.0.0.1' : config.host;
   const listenTextResolver = (address: string): string => `tenon ${packageJson.version} serving on ${address}`;
   await app.listen({ host, port, listenTextResolver }).catch(async (error: NodeJS.ErrnoException) => {
     await close();
@@ -42,9 +57,12 @@ async function serve(config: Config): Promise<void> {
     await close();
     log.info('closed');
   });
-  if (apiKey === undefined) {
-    log.warn('open mode: no authentication is configured, so only this machine is answered; set TENON_API_KEY');
-  } else log.info('callers need the API key; connectors reach loopback only where a trusted list names it');
+  if (services.identity.authenticator.mode() === 'open') {
+    log.warn(
+      'open mode: no authentication is configured, so only this machine is answered; ' +
+        'set TENON_ADMIN_PASSWORD or TENON_API_KEY, or add a user with `tenon users add`',
+    );
+  } else log.info('callers are authenticated; connectors reach loopback only where a trusted list names it');
 }
 
 async function migrateStore(config: Config): Promise<void> {
@@ -63,7 +81,13 @@ async function describe(config: Config): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'tenon-openapi-'));
   try {
     const keyFile = join(folder, 'key', 'master.key');
-    const own = { dataDir: join(folder, 'data'), keyFile, keystore: 'file', databaseUrl: undefined } as const;
+    const own = {
+      dataDir: join(folder, 'data'),
+      keyFile,
+      keystore: 'file',
+      databaseUrl: undefined,
+      tls: undefined,
+    } as const;
     const { app, close } = await buildApp({ ...config, ...own, logLevel: 'silent' }, { describe: true });
     await writeFile('openapi.yaml', app.swagger({ yaml: true }));
     await close();
@@ -72,7 +96,7 @@ async function describe(config: Config): Promise<void> {
   }
 }
 
-const VERBS: Readonly<Record<string, (config: Config) => Promise<void>>> = {
+const VERBS: Readonly<Record<string, (config: Config, flags: Flags) => Promise<void>>> = {
   serve,
   migrate: migrateStore,
   openapi: describe,
@@ -80,12 +104,30 @@ const VERBS: Readonly<Record<string, (config: Config) => Promise<void>>> = {
 
 const HELP: ReadonlySet<string> = new Set(['--help', '-h', 'help']);
 
+/** Verbs of the command line, which is loaded for them alone. */
+const REMOTE_VERBS: ReadonlySet<string> = new Set(['users', 'keys', 'roles', 'mcp']);
+
 async function run(verb = 'serve', ...rest: readonly string[]): Promise<void> {
+  if (REMOTE_VERBS.has(verb)) {
+    const { runCommand } = await import('./cli/run.ts');
+    process.exitCode = await runCommand([verb, ...rest], process);
+    return;
+  }
   if ([verb, ...rest].some((word) => HELP.has(word))) return void process.stdout.write(USAGE);
   if (verb === '--version' || verb === '-v') return void process.stdout.write(`${packageJson.version}\n`);
   const work = VERBS[verb];
   if (!work) throw new StartupError(`There is no verb '${verb}'; \`tenon --help\` lists them`);
-  await work(readConfig(process.env));
+  await work(readConfig(process.env), flagsOf(verb, rest));
+}
+
+function flagsOf(verb: string, rest: readonly string[]): Flags {
+  const options = verb === 'serve' ? { 'tls-self-signed': { type: 'boolean' } as const } : {};
+  try {
+    const { values } = parseArgs({ args: [...rest], options });
+    return { tlsSelfSigned: values['tls-self-signed'] === true };
+  } catch (error) {
+    throw new StartupError(`${(error as Error).message}; \`tenon --help\` lists what there is`);
+  }
 }
 
 try {

@@ -5,6 +5,9 @@ import { createConnectors } from './connectors/service.ts';
 import type { Connectors } from './connectors/types.ts';
 import { isCatalogueError, StartupError } from './errors.ts';
 import { makeFolder } from './folder.ts';
+import { createLimits, type Limits } from './identity/limits.ts';
+import type { PasswordHasher } from './identity/passwords.ts';
+import { createIdentity, type Identity } from './identity/service.ts';
 import { newId } from './ids.ts';
 import { createModelClient } from './llm/client.ts';
 import { createMcpSessions } from './mcp/sessions.ts';
@@ -23,11 +26,13 @@ import type { MasterKey } from './secrets/types.ts';
 import { createVault } from './secrets/vault.ts';
 import { createSettings } from './settings/service.ts';
 import type { Settings } from './settings/types.ts';
+import { createApiKeyStore } from './store/api-keys.ts';
 import { createAuditStore } from './store/audit.ts';
 import { createConnectionStore } from './store/connections.ts';
 import { claimFolder, type FolderClaim } from './store/data-folder.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { createDocuments, type Documents } from './store/documents.ts';
+import { createIdentityStore } from './store/identity.ts';
 import { createMasterKeys } from './store/master-keys.ts';
 import { createMcpToolStore } from './store/mcp-tools.ts';
 import { createMemoryStore } from './store/memory.ts';
@@ -35,9 +40,12 @@ import { migrate } from './store/migrator.ts';
 import { createProcessStore } from './store/processes.ts';
 import { createRunStore } from './store/runs.ts';
 import { createSettingStore } from './store/settings.ts';
+import { createSignInFailureStore } from './store/sign-in-failures.ts';
 import { createTaskStore } from './store/tasks.ts';
 import { createTasks, type Tasks } from './tasks/service.ts';
-import { createAudit } from './telemetry/audit.ts';
+import { type Audit, createAudit } from './telemetry/audit.ts';
+import { type AuditRetention, createAuditRetention } from './telemetry/audit-retention.ts';
+import { type AuditTrail, createAuditTrail } from './telemetry/audit-trail.ts';
 import { createLogger, type Logger } from './telemetry/logger.ts';
 import { createRedactor, type Redactor } from './telemetry/redactor.ts';
 import { createToolRegistry } from './tools/registry.ts';
@@ -47,6 +55,7 @@ export interface ServiceOverrides {
   readonly logStream?: DestinationStream;
   /** Epoch milliseconds. */
   readonly now?: () => number;
+  readonly hasher?: PasswordHasher;
   /** Sees the SQL of every statement (SQLite). */
   readonly onStatement?: (sql: string) => void;
 }
@@ -58,7 +67,12 @@ export interface Services {
   readonly master: MasterKey;
   readonly documents: Documents;
   readonly settings: Settings;
+  readonly limits: Limits;
+  readonly audit: Audit;
+  readonly auditTrail: AuditTrail;
+  readonly auditRetention: AuditRetention;
   readonly outbound: Outbound;
+  readonly identity: Identity;
   readonly connectors: Connectors;
   readonly sessions: McpSessions;
   readonly models: Models;
@@ -71,6 +85,7 @@ export interface Services {
 }
 
 const TRUSTED = 'plugins.ml_commons.trusted_connector_endpoints_regex';
+const RETENTION = 'plugins.ml_commons.audit.retention_days';
 const TRUSTED_PRIVATE = 'plugins.ml_commons.trusted_connector_private_endpoints_regex';
 
 /**
@@ -79,7 +94,8 @@ const TRUSTED_PRIVATE = 'plugins.ml_commons.trusted_connector_private_endpoints_
  */
 export async function createServices(config: Config, overrides: ServiceOverrides = {}): Promise<Services> {
   const redactor = createRedactor();
-  redactor.taint([config.apiKey, config.masterKey].filter((secret) => secret !== undefined));
+  const secrets = [config.apiKey, config.masterKey, config.firstAdmin?.password];
+  redactor.taint(secrets.filter((secret) => secret !== undefined));
   const log = createLogger({ level: config.logLevel, redactor, file: config.logFile, stream: overrides.logStream });
   const opened = await openStore(config, log, overrides.onStatement);
   let claim: FolderClaim | undefined;
@@ -126,7 +142,10 @@ interface Ground extends ServiceOverrides {
   readonly alone: boolean;
 }
 
-async function wire(config: Config, { redactor, log, database, alone, now = Date.now }: Ground): Promise<Services> {
+async function wire(
+  config: Config,
+  { redactor, log, database, alone, hasher, now = Date.now }: Ground,
+): Promise<Services> {
   const clock = { now };
   const masterKeys = createMasterKeys(database, clock);
   const { keystore: kind, masterKey, keyFile, keyCommand, dataDir } = config;
@@ -146,10 +165,33 @@ async function wire(config: Config, { redactor, log, database, alone, now = Date
   });
   const recovery = await startRecovery({ processes, processId, company, log });
   const stopFollowing = settings.follow((err) => log.warn({ err }, 'the settings could not be read again'));
-  const audit = createAudit({ log, sink: createAuditStore(database, clock) });
+  const limits = createLimits({ settings, now });
+  const auditStore = createAuditStore(database, clock);
+  const audit = createAudit({ log, sink: auditStore, redactor });
+  const auditTrail = createAuditTrail({ store: auditStore, now });
+  const auditRetention = createAuditRetention({
+    store: auditStore,
+    days: () => Number(settings.text(RETENTION)),
+    log,
+    now,
+  });
   const documents = createDocuments(database, clock);
   const outbound = createOutbound({ log, clean: (text) => redactor.clean(text) });
-  const openMode = config.apiKey === undefined;
+  const identity = await createIdentity({
+    store: createIdentityStore(database, clock),
+    keys: createApiKeyStore(database, clock),
+    failures: createSignInFailureStore(database),
+    outbound,
+    audit,
+    redactor,
+    log,
+    staticKey: config.apiKey,
+    openId: config.openId,
+    firstAdmin: config.firstAdmin,
+    ...(hasher === undefined ? {} : { hasher }),
+    now,
+  });
+  const openMode = () => identity.authenticator.mode() === 'open';
   const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode, log, now });
 
   const mcpTools = createMcpToolStore(database, clock);
@@ -167,7 +209,7 @@ async function wire(config: Config, { redactor, log, database, alone, now = Date
   });
 
   const tasks = createTasks({ store: createTaskStore(database, clock) });
-  const modelGroups = createModelGroups({ documents, audit });
+  const modelGroups = createModelGroups({ documents, settings, audit });
   const models = createModels({
     documents,
     connectors,
@@ -189,6 +231,7 @@ async function wire(config: Config, { redactor, log, database, alone, now = Date
   const agents = createAgents({
     database,
     documents,
+    connectors,
     models,
     modelClient,
     registry,
@@ -197,6 +240,7 @@ async function wire(config: Config, { redactor, log, database, alone, now = Date
     conversations,
     journal,
     settings,
+    limits,
     audit,
     log,
   });
@@ -207,7 +251,12 @@ async function wire(config: Config, { redactor, log, database, alone, now = Date
     master,
     documents,
     settings,
+    limits,
+    audit,
+    auditTrail,
+    auditRetention,
     outbound,
+    identity,
     connectors,
     sessions,
     models,

@@ -1,4 +1,6 @@
-import { type CauseCode, CONNECTOR_NOT_FOUND, isCatalogueError } from '../errors.ts';
+import type { Connectors } from '../connectors/types.ts';
+import { type CauseCode, CONNECTOR_NOT_FOUND, FORBIDDEN, isCatalogueError } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { ConnectionReport, McpSessions } from '../mcp/types.ts';
 import type { KnownTools, ToolRegistry } from '../tools/registry.ts';
@@ -6,7 +8,8 @@ import type { KnownTools, ToolRegistry } from '../tools/registry.ts';
 /** One entry of `mcp_connections`; times are epoch milliseconds. */
 export interface AgentConnection {
   readonly connector_id: string;
-  readonly name: string;
+  /** Absent for one that the caller may not see. */
+  readonly name?: string;
   readonly status: ConnectionReport['status'];
   /** Absent for a connector that does not exist. */
   readonly since?: number;
@@ -25,31 +28,36 @@ export interface AgentConnection {
 }
 
 export interface AgentConnectionsDeps {
+  readonly connectors: Pick<Connectors, 'find' | 'requireVisible'>;
   readonly sessions: Pick<McpSessions, 'report'>;
   readonly registry: Pick<ToolRegistry, 'known'>;
 }
 
-/** How the connectors of an agent are doing, one entry each; a probe asks all of them at the same time. */
+/** How the connectors of an agent are doing, one entry each, as the principal may know it; a probe asks all of them at the same time. */
 export async function agentConnections(
+  principal: Principal,
   agentId: string,
   agent: JsonObject,
   probe: boolean,
-  { sessions, registry }: AgentConnectionsDeps,
+  deps: AgentConnectionsDeps,
   connectorIds: readonly string[],
 ): Promise<AgentConnection[]> {
   const reports = new Map(
-    await Promise.all(connectorIds.map(async (id) => [id, await reportOf(id, probe, sessions)] as const)),
+    await Promise.all(connectorIds.map(async (id) => [id, await reportOf(principal, id, probe, deps)] as const)),
   );
-  const known = await registry.known(agentId, agent);
+  const known = await deps.registry.known(agentId, agent);
   return known.map((tools) => entry(tools, reports.get(tools.connectorId)));
 }
 
 async function reportOf(
+  principal: Principal,
   id: string,
   probe: boolean,
-  sessions: Pick<McpSessions, 'report'>,
+  { connectors, sessions }: AgentConnectionsDeps,
 ): Promise<ConnectionReport | Error> {
   try {
+    const connector = await connectors.find(id);
+    if (connector !== undefined) connectors.requireVisible(principal, connector);
     return await sessions.report(id, { probe });
   } catch (error) {
     if (isCatalogueError(error)) return error;
@@ -61,6 +69,11 @@ function entry(
   { connectorId, offered, warnings }: KnownTools,
   report: ConnectionReport | Error | undefined,
 ): AgentConnection {
+  if (report instanceof FORBIDDEN) {
+    const remedy = 'Ask its owner or an administrator to share it with you.';
+    const error = { code: 'forbidden', message: report.message, remedy } as const;
+    return { connector_id: connectorId, status: 'failed', tool_count: 0, tools: [], error };
+  }
   const tools = { tool_count: offered.length, tools: offered };
   if (report === undefined || report instanceof Error) {
     const message = report?.message ?? new CONNECTOR_NOT_FOUND(connectorId).message;

@@ -1,4 +1,6 @@
+import type { Connectors } from '../connectors/types.ts';
 import { AGENT_NOT_FOUND, FEATURE_DISABLED, ID_TAKEN, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
+import type { Limits } from '../identity/limits.ts';
 import type { Principal } from '../identity/principal.ts';
 import { chosenId, newId } from '../ids.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
@@ -25,17 +27,29 @@ export interface Agents {
   get(principal: Principal, id: string, options: { probe: boolean }): Promise<JsonObject>;
   update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
   delete(principal: Principal, id: string): Promise<WriteOutcome>;
-  /** Answers one question. @throws AGENT_NOT_FOUND, INVALID_ARGUMENT, what the run throws */
-  execute(principal: Principal, id: string, body: JsonObject, signal: AbortSignal): Promise<TurnResult>;
+  /**
+   * Answers one question, within the limits of the caller and of the agent. `callerHeaders` are the caller's own header
+   * fields, for connectors that name them.
+   * @throws AGENT_NOT_FOUND, INVALID_ARGUMENT, LIMIT_EXCEEDED, what the run throws
+   */
+  execute(
+    principal: Principal,
+    id: string,
+    body: JsonObject,
+    signal: AbortSignal,
+    callerHeaders?: Readonly<Record<string, string>>,
+  ): Promise<TurnResult>;
 }
 
 export interface AgentsDeps extends Omit<ConversationalDeps, 'registry' | 'checker'> {
   readonly documents: Documents;
-  readonly models: Pick<Models, 'register'>;
+  readonly models: Pick<Models, 'register' | 'requireVisible'>;
+  readonly connectors: Pick<Connectors, 'find' | 'requireVisible'>;
   readonly registry: ToolRegistry;
   readonly sessions: Pick<McpSessions, 'report' | 'reset'>;
   readonly mcpTools: Pick<McpToolStore, 'deleteNames'>;
   readonly settings: Pick<Settings, 'flag'>;
+  readonly limits: Pick<Limits, 'execution'>;
   readonly audit: Audit;
 }
 
@@ -87,6 +101,12 @@ export function createAgents(deps: AgentsDeps): Agents {
     };
   }
 
+  /** An agent is there for all; its model may not be. @throws FORBIDDEN */
+  async function requireModel(principal: Principal, { llm }: JsonObject): Promise<void> {
+    const modelId = isJsonObject(llm) ? llm.model_id : undefined;
+    if (typeof modelId === 'string') await deps.models.requireVisible(principal, modelId);
+  }
+
   /** A plan-execute-reflect agent without an executor gets one of its own. */
   async function withExecutor(principal: Principal, type: string, document: JsonObject): Promise<JsonObject> {
     const parameters = isJsonObject(document.parameters) ? document.parameters : {};
@@ -120,7 +140,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       return { agent_id: id };
     },
 
-    async get(_principal, id, { probe }) {
+    async get(principal, id, { probe }) {
       requireFramework();
       const { body, createdTime, lastUpdatedTime } = await load(id);
       const document: JsonObject = {
@@ -131,7 +151,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       };
       const connectorIds = mcpConnectorIds(body);
       if (connectorIds.length === 0) return document;
-      const connections = await agentConnections(id, body, probe, deps, connectorIds);
+      const connections = await agentConnections(principal, id, body, probe, deps, connectorIds);
       return { ...document, mcp_connections: connections as unknown as JsonObject[] };
     },
 
@@ -164,7 +184,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       return outcome;
     },
 
-    async execute(principal, id, body, signal) {
+    async execute(principal, id, body, signal, callerHeaders) {
       requireFramework();
       const { body: agent } = await load(id);
       const type = agentType(String(agent.type));
@@ -174,7 +194,9 @@ export function createAgents(deps: AgentsDeps): Agents {
         );
       }
       const input = readInput(body, settings);
-      return runConversationalTurn({ principal, agentId: id, agent, input, signal }, { ...deps, checker });
+      await requireModel(principal, agent);
+      const turn = { principal, agentId: id, agent, input, signal, ...(callerHeaders && { callerHeaders }) };
+      return deps.limits.execution(principal, id, () => runConversationalTurn(turn, { ...deps, checker }));
     },
   };
 }

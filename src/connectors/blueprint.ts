@@ -1,4 +1,5 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
+import { ownershipOf } from '../identity/ownership.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { EndpointPolicy } from '../outbound/types.ts';
 import { clientConfigInForce, shownClientConfig } from './client-config.ts';
@@ -6,13 +7,14 @@ import { checkAddress } from './endpoint-policy.ts';
 import { checkHeaders } from './headers.ts';
 import { mcpAddress } from './mcp-address.ts';
 import { checkAuthCredentials } from './mcp-members.ts';
+import { checkPassthrough } from './passthrough.ts';
 import { compileBody, compileText, placeholderNames, type Template } from './template.ts';
 import type { Connector, ConnectorAction, ConnectorProtocol } from './types.ts';
 import { renderOwnUrl } from './url-template.ts';
 
 /** A stored connector document as the rooms above see it. */
 export function connectorOf(id: string, document: JsonObject, revision: number): Connector {
-  const { url, headers, actions } = document;
+  const { url, headers, actions, passthrough_headers: passed } = document;
   const protocol = document.protocol as ConnectorProtocol;
   return {
     id,
@@ -21,9 +23,11 @@ export function connectorOf(id: string, document: JsonObject, revision: number):
     parameters: (document.parameters ?? {}) as Record<string, string>,
     ...(typeof url === 'string' ? { url } : {}),
     ...(isJsonObject(headers) ? { headers: headers as Record<string, string> } : {}),
+    ...(Array.isArray(passed) && passed.length > 0 ? { passthroughHeaders: passed as string[] } : {}),
     ...(Array.isArray(actions) ? { actions: actions as unknown as ConnectorAction[] } : {}),
     clientConfig: clientConfigInForce(document.client_config, protocol),
     revision,
+    ...(document.owner_id === undefined ? {} : { ownership: ownershipOf(document) }),
   };
 }
 
@@ -58,6 +62,7 @@ export function checkBlueprint(
   if (connector.actions === undefined) {
     checkHeaders(connector.headers ?? {}, credential, 'mcp');
     checkAuthCredentials(document.auth, credential);
+    checkPassthrough(connector);
     checkMcpAddress(connector, policy);
     return;
   }

@@ -1,9 +1,8 @@
 import { INVALID_ARGUMENT, WRONG_SHAPE } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
-import { isTransportOwned } from './headers.ts';
 import { isGiven } from './members.ts';
+import { isNeverPassed } from './passthrough.ts';
 
-const NEVER_PASSED = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key']);
 const TOLERATED = ['issuer_mismatch', 'no_pkce_metadata'];
 const GRANTS = ['authorization_code', 'client_credentials'];
 const TEXTS = ['client_id', 'signing_algorithm', 'token_endpoint_auth_method', 'scope', 'client_metadata_url'];
@@ -18,7 +17,7 @@ export function readPassthroughHeaders(value: JsonValue | undefined): string[] |
     if (typeof name !== 'string' || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
       throw new INVALID_ARGUMENT('passthrough_headers must hold valid HTTP header names.');
     }
-    if (NEVER_PASSED.has(name.toLowerCase()) || isTransportOwned(name, 'mcp')) {
+    if (isNeverPassed(name)) {
       throw new INVALID_ARGUMENT(
         `passthrough_headers cannot name '${name}': it identifies the caller here or belongs to the transport.`,
       );

@@ -1,4 +1,6 @@
-import { CONFLICT, CONNECTOR_NOT_FOUND, ID_TAKEN, INVALID_ARGUMENT } from '../errors.ts';
+import { CONFLICT, CONNECTOR_NOT_FOUND, FORBIDDEN, ID_TAKEN, INVALID_ARGUMENT } from '../errors.ts';
+import { ownershipOf, withOwnership } from '../identity/ownership.ts';
+import { createOwnershipRules } from '../identity/ownership-rules.ts';
 import type { Principal } from '../identity/principal.ts';
 import { chosenId } from '../ids.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
@@ -16,10 +18,11 @@ import { endpointPolicy } from './endpoint-policy.ts';
 import { createExecutor } from './executor.ts';
 import { ignoredHeaders } from './headers.ts';
 import type { Connector, Connectors } from './types.ts';
-import { checkAccessControl, type Draft, readCreate, readUpdate } from './validation.ts';
+import { type Draft, readCreate, readUpdate, refuseInlineAccess } from './validation.ts';
 
 const REMOTE_INFERENCE = 'plugins.ml_commons.remote_inference.enabled';
 const ACCESS_CONTROL = 'plugins.ml_commons.connector_access_control_enabled';
+const INVISIBLE = "You don't have permission to access this connector";
 const DRY_RUN_ID = 'dryRunConnector';
 const DEPLOYED = ['DEPLOYED', 'PARTIALLY_DEPLOYED', 'DEPLOYING'];
 const UPDATE_ATTEMPTS = 5;
@@ -33,8 +36,8 @@ export interface ConnectorsDeps {
   readonly outbound: Outbound;
   readonly redactor: Redactor;
   readonly audit: Audit;
-  /** Loopback addresses are allowed. */
-  readonly openMode: boolean;
+  /** Whether the server runs without authentication now; loopback may be reached then. */
+  readonly openMode: () => boolean;
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -44,12 +47,18 @@ export interface ConnectorsDeps {
 export function createConnectors(deps: ConnectorsDeps): Connectors {
   const { documents, settings, outbound, audit, log, now = Date.now } = deps;
   const credentials = createCredentials(deps);
-  let inForce: EndpointPolicy | undefined;
-  const policy = (): EndpointPolicy => (inForce ??= endpointPolicy(settings, { openMode: deps.openMode }));
+  let inForce: { readonly openMode: boolean; readonly policy: EndpointPolicy } | undefined;
+  const policy = (): EndpointPolicy => {
+    const openMode = deps.openMode();
+    if (inForce?.openMode !== openMode) inForce = { openMode, policy: endpointPolicy(settings, { openMode }) };
+    return inForce.policy;
+  };
   settings.onChange(() => {
     inForce = undefined;
   });
   const executor = createExecutor({ credentials, outbound, policy, log, now });
+  const accessControl = () => settings.flag(ACCESS_CONTROL);
+  const ownership = createOwnershipRules({ enabled: accessControl, noun: 'connector' });
   const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
 
   function taintGiven({ credential }: JsonObject): void {
@@ -67,7 +76,6 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     }
     const draft = readCreate(body);
     checkBlueprint(draft.document, draft.credential ?? {}, policy());
-    checkAccessControl(body, settings.flag(ACCESS_CONTROL));
     return draft;
   }
 
@@ -79,6 +87,11 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     const document = await documents.get('connector', id);
     if (document === undefined) throw new CONNECTOR_NOT_FOUND(id);
     return document;
+  }
+
+  function requireOwned(principal: Principal, verb: 'update' | 'delete', { id, body }: StoredDocument): void {
+    if (ownership.owned(principal, ownershipOf(body))) return;
+    throw new FORBIDDEN(`You don't have permission to ${verb} the connector, connector id: ${id}`);
   }
 
   async function announce(id: string, change: 'updated' | 'deleted'): Promise<void> {
@@ -104,7 +117,6 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     const after = connectorOf(before.id, draft.document, before.revision);
     const kept = draft.credential === undefined ? await credentials.open(before) : {};
     checkBlueprint(draft.document, draft.credential ?? kept, policy());
-    checkAccessControl(body, settings.flag(ACCESS_CONTROL));
     const [from, to] = [originsOf(before).join(', '), originsOf(after).join(', ')];
     if (from !== to && Object.keys(kept).length > 0) {
       throw new INVALID_ARGUMENT(
@@ -131,7 +143,8 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
   }
 
   async function create(principal: Principal, body: JsonObject): Promise<{ connector_id: string }> {
-    const draft = readNew(body);
+    const read = readNew(body);
+    const draft = { ...read, document: withOwnership(read.document, ownership.forNew(principal, body)) };
     const id = chosenId('connector', body.connector_id);
     if ((await documents.get('connector', id)) !== undefined) throw new ID_TAKEN('connector', id);
     if (body.dry_run === true || body.dry_run === 'true') return { connector_id: DRY_RUN_ID };
@@ -154,15 +167,28 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
   return {
     ...executor,
     create,
-    get: async (_principal, id) => {
+    get: async (principal, id) => {
       const { body, createdTime, lastUpdatedTime } = await stored(id);
-      return { ...shownDocument(body), created_time: createdTime, last_updated_time: lastUpdatedTime };
+      const kept = ownershipOf(body);
+      if (!ownership.visible(principal, kept)) throw new FORBIDDEN(INVISIBLE);
+      const document = withOwnership(shownDocument(body), {});
+      return { ...document, ...ownership.shown(kept), created_time: createdTime, last_updated_time: lastUpdatedTime };
+    },
+    visible: (principal, connector) => ownership.visible(principal, connector.ownership ?? {}),
+    requireVisible: (principal, connector) => {
+      if (!ownership.visible(principal, connector.ownership ?? {})) throw new FORBIDDEN(INVISIBLE);
+    },
+    requireOwned: (principal, verb, { id, ownership: kept = {} }) => {
+      if (ownership.owned(principal, kept)) return;
+      throw new FORBIDDEN(`You don't have permission to ${verb} the connector, connector id: ${id}`);
     },
     update: async (principal, id, body) => {
       for (let attempt = 0; attempt < UPDATE_ATTEMPTS; attempt += 1) {
         const current = await stored(id);
+        requireOwned(principal, 'update', current);
         const before = connectorOf(id, current.body, current.version);
-        const { document, ...content } = await changed(before, current.body, body);
+        const { document: read, ...content } = await changed(before, current.body, body);
+        const document = withOwnership(read, ownership.forUpdate(principal, ownershipOf(current.body), body));
         await refuseDeployed(id);
         let isCurrent = true;
         const outcome = await documents.update('connector', id, ({ version }) => {
@@ -179,6 +205,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       throw new CONFLICT(`Connector ${id} is being changed by others. Send the update again.`);
     },
     delete: async (principal, id) => {
+      if (accessControl()) requireOwned(principal, 'delete', await stored(id));
       const models = await documents.referencing('model', { kind: 'connector', id });
       if (models.length > 0) {
         throw new CONFLICT(
@@ -204,6 +231,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       return all.map(({ id, body, version }) => connectorOf(id, body, version));
     },
     prepareInline: async (owner, body, current) => {
+      refuseInlineAccess(body, accessControl());
       if (current !== undefined) {
         const { document, sealed } = await changed(connectorOf(owner, current, UNKNOWN_REVISION), current, body);
         return { document, sealed };

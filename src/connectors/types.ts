@@ -1,3 +1,4 @@
+import type { Ownership } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { EndpointPolicy } from '../outbound/types.ts';
@@ -39,11 +40,15 @@ export interface Connector {
   readonly parameters: Readonly<Record<string, string>>;
   readonly url?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Names of the caller's headers that go on to this server. */
+  readonly passthroughHeaders?: readonly string[];
   readonly actions?: readonly ConnectorAction[];
   /** As it is in force, defaults of the protocol filled in. */
   readonly clientConfig: ClientConfig;
   /** Grows with each update: a session opened under another revision is stale. */
   readonly revision: number;
+  /** Absent for one that nobody owns. */
+  readonly ownership?: Ownership;
 }
 
 /** A ready request of one action: placeholders filled, credentials in the headers. Never logged. */
@@ -83,10 +88,18 @@ export interface ActionResponse {
 
 export interface Connectors {
   create(principal: Principal, body: JsonObject): Promise<{ connector_id: string }>;
-  /** The document as `GET` shows it. @throws CONNECTOR_NOT_FOUND */
+  /** The document as `GET` shows it. @throws CONNECTOR_NOT_FOUND, FORBIDDEN */
   get(principal: Principal, id: string): Promise<JsonObject>;
+  /** @throws CONNECTOR_NOT_FOUND, INVALID_ARGUMENT, FORBIDDEN (another's) */
   update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
+  /** An unknown id is a `not_found` outcome, with access control CONNECTOR_NOT_FOUND. @throws CONFLICT, FORBIDDEN */
   delete(principal: Principal, id: string): Promise<WriteOutcome>;
+  /** Whether the principal may see and use it. */
+  visible(principal: Principal, connector: Connector): boolean;
+  /** @throws FORBIDDEN where `visible` is false */
+  requireVisible(principal: Principal, connector: Connector): void;
+  /** @throws FORBIDDEN naming what was to be done; only the owner and administrators change a connector */
+  requireOwned(principal: Principal, verb: 'disable' | 'enable', connector: Connector): void;
   /** @throws CONNECTOR_NOT_FOUND */
   load(id: string): Promise<Connector>;
   /** Every connector of its own, in order of creation; inline ones of models are not among them. */

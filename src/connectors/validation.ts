@@ -1,4 +1,5 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
+import { givesAccess } from '../identity/ownership-rules.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { readClientConfig } from './client-config.ts';
 import { readAuth, readPassthroughHeaders } from './mcp-members.ts';
@@ -13,7 +14,6 @@ export interface Draft {
 }
 
 const PROTOCOLS = 'aws_sigv4, http, mcp_sse, mcp_streamable_http';
-const ACCESS_MEMBERS = ['backend_roles', 'add_all_backend_roles', 'access_mode'];
 
 /**
  * Reads the body of a create in the documented order: name, version, protocol, credential, functions of the actions,
@@ -67,23 +67,14 @@ export function readUpdate(current: JsonObject, body: JsonObject): Draft {
   return { document: { ...current, ...changes }, credential: readCredential(body) };
 }
 
-/** @throws INVALID_ARGUMENT when members of access control are given while it is switched off, or cannot be served */
-export function checkAccessControl(body: JsonObject, enabled: boolean): void {
-  if (!ACCESS_MEMBERS.some((member) => isGiven(body[member]))) return;
-  if (!enabled) {
-    throw new INVALID_ARGUMENT(
-      'You cannot specify connector access control parameters because the Security plugin or connector access control is disabled on your cluster.',
-    );
-  }
-  const mode = body.access_mode;
-  if (isGiven(body.backend_roles) || isGiven(body.add_all_backend_roles) || mode === 'restricted') {
-    throw new INVALID_ARGUMENT(
-      "You don't have any backend role, so the connector cannot be restricted to backend roles.",
-    );
-  }
-  if (mode !== 'public' && mode !== 'private') {
-    throw new INVALID_ARGUMENT('access_mode must be one of [public, private, restricted].');
-  }
+/** The connector inside a model has no access of its own. @throws INVALID_ARGUMENT when the body asks for some */
+export function refuseInlineAccess(body: JsonObject, enabled: boolean): void {
+  if (!givesAccess(body)) return;
+  throw new INVALID_ARGUMENT(
+    enabled
+      ? 'You cannot specify access control parameters in the connector of a model: it is shared as the model group is. Give them to the model group.'
+      : 'You cannot specify connector access control parameters because the Security plugin or connector access control is disabled on your cluster.',
+  );
 }
 
 function optionalMembers(body: JsonObject, protocol: ConnectorProtocol): Record<string, JsonValue | undefined> {
@@ -93,7 +84,6 @@ function optionalMembers(body: JsonObject, protocol: ConnectorProtocol): Record<
     description: textMember('description', body.description),
     parameters: parameterMap(body.parameters),
     client_config: isGiven(config) ? readClientConfig(config, protocol) : undefined,
-    access: textMember('access_mode', body.access_mode),
     ...(isMcp
       ? {
           headers: textMap('headers', body.headers),

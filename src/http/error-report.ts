@@ -40,11 +40,15 @@ const SERVER_ERRORS: Readonly<Record<string, { exception: ExceptionName; status:
 
 const PARSING: readonly ExceptionName[] = ['JsonParseException', 'ParsingException', 'OpenSearchParseException'];
 
+/** Errors that say nothing about the run: E1 wherever they happen. */
+const STANDARD_ENVELOPE: readonly string[] = ['TENON_FEATURE_DISABLED', 'TENON_LIMIT_EXCEEDED'];
+
 /** Sorts an error into what the catalogue, a remote side, the HTTP server or validation says about it. */
 export function reportError(error: unknown): ErrorReport {
   if (error instanceof UpstreamError) return reportUpstream(error);
   if (isCatalogueError(error)) {
-    const parsing = PARSING.includes(error.exception) || error.code === 'TENON_FEATURE_DISABLED';
+    const parsing = PARSING.includes(error.exception) || STANDARD_ENVELOPE.includes(error.code);
+    const { retryAfterMs = 1000 } = error as { retryAfterMs?: number };
     const cause = reportCause(error.cause);
     return {
       status: error.statusCode,
@@ -52,7 +56,9 @@ export function reportError(error: unknown): ErrorReport {
       reason: error.message,
       parsing,
       bug: false,
-      ...(error.statusCode === 503 || error.statusCode === 429 ? { retryAfterSeconds: 1 } : {}),
+      ...(error.statusCode === 503 || error.statusCode === 429
+        ? { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) }
+        : {}),
       ...(cause === undefined ? {} : { cause }),
     };
   }

@@ -7,6 +7,8 @@ export interface OpenRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly peer: string | undefined;
   readonly localPort: number | undefined;
+  /** It came over TLS. */
+  readonly secure?: boolean;
 }
 
 /** Fields that proxies, load balancers and content networks add; `_` counts as `-`. */
@@ -24,7 +26,8 @@ const FORWARDING = new RegExp(
   ].join('|')})$`,
 );
 const TOP_LEVEL_PATHS: readonly string[] = ['/', '/oauth/callback'];
-const REMEDY = 'The server runs without authentication. Set TENON_API_KEY to let other callers in';
+const REMEDY =
+  'The server runs without authentication. Add a user (tenon users add, or TENON_ADMIN_PASSWORD at start) or set TENON_API_KEY to let other callers in';
 
 /** Whether an address or host name is this machine's own: `localhost`, `127.0.0.0/8`, `::1`. */
 export function isLoopback(host: string): boolean {
@@ -38,7 +41,7 @@ export function isLoopback(host: string): boolean {
  * host, reached through no proxy, and not a page of another origin (which a browser would let send, not read).
  */
 export function refusalInOpenMode(request: OpenRequest): string | undefined {
-  const { headers, localPort } = request;
+  const { headers, localPort, secure } = request;
   if (request.peer === undefined || !isLoopback(request.peer)) return `Only loopback callers are answered. ${REMEDY}`;
   const host = typeof headers['host'] === 'string' ? headers['host'] : '';
   if (!isOwnHost(host, localPort)) {
@@ -53,7 +56,7 @@ export function refusalInOpenMode(request: OpenRequest): string | undefined {
   }
   if (isTopLevel(request)) return undefined;
   const { origin } = headers;
-  if (origin !== undefined && String(origin).toLowerCase() !== `http://${host.toLowerCase()}`) {
+  if (origin !== undefined && String(origin).toLowerCase() !== `${secure ? 'https' : 'http'}://${host.toLowerCase()}`) {
     return `The request comes from a page of another origin. ${REMEDY}`;
   }
   if (headers['sec-fetch-site'] === 'cross-site') return `The request comes from a page of another site. ${REMEDY}`;

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Server as SecureServer } from 'node:tls';
 import {
   type FastifyInstance,
   type FastifyPluginAsync,
@@ -7,11 +8,14 @@ import {
   fastify,
   LogController,
 } from 'fastify';
-import type { Principal } from '../identity/principal.ts';
+import type { Limits } from '../identity/limits.ts';
+import type { Authenticator, Authorization } from '../identity/types.ts';
 import * as agents from '../schemas/agents.ts';
+import * as audit from '../schemas/audit.ts';
 import * as common from '../schemas/common.ts';
 import * as connections from '../schemas/connections.ts';
 import * as connectors from '../schemas/connectors.ts';
+import * as identity from '../schemas/identity.ts';
 import * as memory from '../schemas/memory.ts';
 import * as modelGroups from '../schemas/model-groups.ts';
 import * as models from '../schemas/models.ts';
@@ -22,21 +26,29 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { reportError, wireType } from './error-report.ts';
 import { authPlugin } from './plugins/auth.ts';
+import { callerHeadersPlugin } from './plugins/caller-headers.ts';
 import { closingPlugin } from './plugins/closing.ts';
 import { errorsPlugin } from './plugins/errors.ts';
 import { answerAtLast } from './plugins/last-resort.ts';
+import { limitsPlugin } from './plugins/limits.ts';
 import { describeRoutes } from './plugins/openapi.ts';
 import { requestsPlugin } from './plugins/requests.ts';
 import { responsesPlugin } from './plugins/responses.ts';
 import { rawAnswer } from './raw-answer.ts';
 import { createRouteTable, type RouteTable } from './route-table.ts';
+import type { Tls } from './tls.ts';
 
 export interface ServerDeps {
   readonly log: Logger;
   readonly redactor: Redactor;
-  /** The one static key; `undefined` is open mode. */
-  readonly apiKey: string | undefined;
-  readonly principals: { readonly open: Principal; readonly apiKey: Principal };
+  readonly authenticator: Authenticator;
+  readonly authorization: Authorization;
+  /** Absent: no limits. */
+  readonly limits?: Limits;
+  /** Whether headers of callers may go on to MCP servers, now. Absent: never. */
+  readonly passthroughEnabled?: () => boolean;
+  /** Absent: plain HTTP. */
+  readonly tls?: Tls | undefined;
   /** Registers the routes of the rooms. */
   readonly routes: FastifyPluginAsync;
   /** Collect the API description under this version; `app.swagger()` gives it. */
@@ -52,6 +64,7 @@ export async function createServer(deps: ServerDeps): Promise<FastifyInstance> {
     loggerInstance: deps.log,
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
+    https: deps.tls?.options ?? null,
     requestTimeout: REQUEST_TIMEOUT_MS,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAXIMUM_ID_LENGTH * 3 },
     ajv: { customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: true, allErrors: false } },
@@ -59,6 +72,8 @@ export async function createServer(deps: ServerDeps): Promise<FastifyInstance> {
     frameworkErrors: answerUnroutable,
   }) as unknown as FastifyInstance;
   const routes = createRouteTable();
+  const unfollow = deps.tls?.follow(app.server as unknown as SecureServer);
+  if (unfollow !== undefined) app.addHook('onClose', async () => unfollow());
 
   app.addHttpMethod('GET', { hasBody: true, overrideExisting: true });
   app.addHook('onRoute', ({ method, url }) => routes.add(method, url));
@@ -74,8 +89,10 @@ export async function createServer(deps: ServerDeps): Promise<FastifyInstance> {
 function edgeOf(deps: ServerDeps, routes: RouteTable): FastifyPluginAsync {
   return async (edge) => {
     await edge.register(errorsPlugin, { redactor: deps.redactor, routes });
-    await edge.register(authPlugin, { apiKey: deps.apiKey, principals: deps.principals });
+    await edge.register(authPlugin, { authenticator: deps.authenticator, authorization: deps.authorization });
+    if (deps.limits) await edge.register(limitsPlugin, { limits: deps.limits });
     await edge.register(requestsPlugin);
+    await edge.register(callerHeadersPlugin, { enabled: deps.passthroughEnabled ?? (() => false) });
     await edge.register(responsesPlugin);
     edge.addHook('onResponse', async (request, reply) => {
       const path = request.url.split('?', 1)[0];
@@ -87,7 +104,20 @@ function edgeOf(deps: ServerDeps, routes: RouteTable): FastifyPluginAsync {
 }
 
 function namedSchemas(): { readonly $id: string }[] {
-  const rooms = [agents, common, connections, connectors, memory, modelGroups, models, operations, settings, tasks];
+  const rooms = [
+    agents,
+    audit,
+    common,
+    connections,
+    connectors,
+    identity,
+    memory,
+    modelGroups,
+    models,
+    operations,
+    settings,
+    tasks,
+  ];
   const named = rooms.flatMap((room) => Object.values(room)).filter(isNamed);
   return named.sort((a, b) => a.$id.localeCompare(b.$id, 'en'));
 }
@@ -107,6 +137,7 @@ function answerUnroutable(error: Error, _request: FastifyRequest, reply: Fastify
 /** Octets that are not HTTP: the parser has no request to answer to, so the answer is written by hand. */
 function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (/^ERR_(SSL|TLS)/.test(error.code ?? '')) return void socket.destroy();
   const [status, phrase, text] = BROKEN_REQUESTS[error.code ?? ''] ?? [400, 'Bad Request', 'Request is not valid HTTP'];
   if (socket.writable) socket.end(rawAnswer(status, phrase, { type: 'illegal_argument_exception', reason: text }));
 }

@@ -1,15 +1,19 @@
+import type { Access } from './access.ts';
+
+export type PrincipalKind = 'open' | 'static_key' | 'user' | 'api_key' | 'token' | 'system';
+
 /** Who a service call is made for. Every call carries one, in open mode too. */
 export interface Principal {
-  /** Stable id, shown in audit rows: `open` in open mode, `api_key` for the static key of the environment. */
+  /** Stable and unique over all kinds; owner of records and key of audit rows: `open`, `api_key`, `user:ann`, `key:<id>`, `token:<issuer>|<subject>`, `system`. */
   readonly id: string;
+  /** As people know it: the user's name. */
   readonly name: string;
+  readonly kind: PrincipalKind;
+  /** Groups that records can be shared with (`backend_roles` of connectors, models, model groups). */
+  readonly backendRoles: readonly string[];
+  /** Names of the roles in force. */
+  readonly roles: readonly string[];
+  readonly access: Access;
+  /** Whose records these are when it acts for another: `user:ann` for an API key of hers. Absent: its own. */
+  readonly owner?: string;
 }
-
-/** The caller of a server that runs without authentication (loopback only). */
-export const OPEN_PRINCIPAL: Principal = Object.freeze({ id: 'open', name: 'open' });
-
-/** The holder of the one static API key. */
-export const STATIC_KEY_PRINCIPAL: Principal = Object.freeze({ id: 'api_key', name: 'api_key' });
-
-/** The platform itself: background work that nobody asked for. */
-export const SYSTEM_PRINCIPAL: Principal = Object.freeze({ id: 'system', name: 'system' });

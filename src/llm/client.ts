@@ -16,7 +16,7 @@ export interface OpenModel {
 
 /** Where the client finds models: the models room. */
 export interface ModelSource {
-  /** Deploys the model when that is allowed. @throws MODEL_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT */
+  /** Deploys the model when that is allowed. @throws MODEL_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, MODEL_THROTTLED */
   open(modelId: string): Promise<OpenModel>;
 }
 

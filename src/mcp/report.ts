@@ -17,11 +17,11 @@ export const ACTIONS: Readonly<Record<ConnectionStatus, readonly ConnectionActio
 
 /** What `GET /connectors/{id}/_status` shows, from the last known truth alone. */
 export function connectionReport(
-  connector: Pick<Connector, 'id' | 'name'>,
+  connector: Pick<Connector, 'id' | 'name' | 'passthroughHeaders'>,
   record: ConnectionRecord,
   rows: readonly McpToolRow[],
   connection: Connection | undefined,
-  now: number,
+  { now, callerSessions = 0 }: { readonly now: number; readonly callerSessions?: number },
 ): ConnectionReport {
   const present = rows.filter((row) => row.present);
   const offered = offeredAlone(
@@ -51,6 +51,7 @@ export function connectionReport(
     },
     ...(record.warnings.length > 0 && { warnings: record.warnings }),
     ...(record.leftOut.length > 0 && { left_out: record.leftOut }),
+    ...(connector.passthroughHeaders !== undefined && { caller_sessions: callerSessions }),
     actions: ACTIONS[record.status],
   };
 }

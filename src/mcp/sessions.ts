@@ -9,13 +9,14 @@ import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
+import { createCallerSessions } from './caller-sessions.ts';
 import { type Connection, createConnection } from './connection.ts';
 import { ACTIONS, connectionReport } from './report.ts';
 import { createOpenWork, whileNotAborted } from './shared-work.ts';
 import { createConnectionStates } from './status.ts';
 import { argumentsHash, callArguments, callTool } from './tool-call.ts';
 import { toolNamed } from './tool-names.ts';
-import type { ConnectionReport, McpCall, McpCallResult, McpSessions, ToolList } from './types.ts';
+import type { ConnectionReport, McpCall, McpCaller, McpCallResult, McpSessions, ToolList } from './types.ts';
 
 export interface McpSessionsDeps {
   readonly connectors: Pick<Connectors, 'load' | 'list' | 'mcpEndpoint' | 'onChange'>;
@@ -24,7 +25,7 @@ export interface McpSessionsDeps {
   readonly mcpTools: McpToolStore;
   readonly settings: Pick<Settings, 'flag'>;
   readonly audit: Audit;
-  readonly redactor: Pick<Redactor, 'clean' | 'cleanContent'>;
+  readonly redactor: Pick<Redactor, 'clean' | 'cleanContent' | 'taint'>;
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -46,6 +47,7 @@ export interface PoolLimits {
 }
 
 const LIMITS: PoolLimits = { idleMs: 900_000, probeMs: 60_000, sweepMs: 15_000, maxSessions: 256 };
+const PAYLOADS = 'plugins.ml_commons.audit.payloads';
 const ENABLED = 'plugins.ml_commons.mcp_connector_enabled';
 /** Calls that wait for one of `max_connection` to end. */
 const MAX_WAITING = 1000;
@@ -62,6 +64,14 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
   const disposals = new Map<string, Promise<void>>();
   const work = createOpenWork();
   const pool = new Map<string, { connection: Connection; connector: Connector; bulkhead: Bulkhead }>();
+  const ofCallers = createCallerSessions({
+    ...deps,
+    now,
+    random,
+    closing: closing.signal,
+    onOpened: evict,
+    maxCallers: limits.maxSessions,
+  });
 
   function entryOf(connector: Connector): { connection: Connection; bulkhead: Bulkhead } {
     closing.signal.throwIfAborted();
@@ -74,7 +84,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
       createConnection(id, name, {
         ...deps,
         ...{ states, now, random, closing: closing.signal },
-        onOpened: () => evict(id),
+        onOpened: () => evict(connection),
         onGone: () => forgetGone(id, entry),
         ...(before && { before }),
       });
@@ -96,7 +106,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     const entry = pool.get(id);
     pool.delete(id);
     await before;
-    await entry?.connection.dispose();
+    await Promise.all([entry?.connection.dispose(), ofCallers.dispose(id)]);
     await states.forget(id);
     await mcpTools.deleteOf(id);
   }
@@ -105,19 +115,36 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     if (!deps.settings.flag(ENABLED)) throw new MCP_DISABLED();
   }
 
+  /** Works on the session of this caller: the shared one, unless headers of the caller are passed on. */
+  async function using<T>(
+    connector: Connector,
+    caller: McpCaller | undefined,
+    work: (connection: Connection) => Promise<T>,
+  ): Promise<T> {
+    closing.signal.throwIfAborted();
+    const disabled = (await states.get(connector.id)).status === 'disabled';
+    const own = disabled ? undefined : ofCallers.use(connector, caller, work);
+    return own ?? work(entryOf(connector).connection);
+  }
+
+  function everyConnection(): { connection: Connection; connector: Connector }[] {
+    return [...pool.values(), ...ofCallers.all()];
+  }
+
   /** Closes the sessions unused the longest when there are too many. */
-  function evict(justOpened: string): void {
-    const open = [...pool.entries()].filter(([, { connection }]) => connection.current() !== undefined);
+  function evict(justOpened: Connection | undefined): void {
+    const open = everyConnection().filter(({ connection }) => connection.current() !== undefined);
     const spare = open
-      .filter(([id, { connection }]) => id !== justOpened && connection.current()?.inFlight === 0)
-      .sort(([, a], [, b]) => a.connection.lastUsed() - b.connection.lastUsed());
-    for (const [, { connection }] of spare.slice(0, Math.max(0, open.length - limits.maxSessions))) {
+      .filter(({ connection }) => connection !== justOpened && connection.current()?.inFlight === 0)
+      .sort((a, b) => a.connection.lastUsed() - b.connection.lastUsed());
+    for (const { connection } of spare.slice(0, Math.max(0, open.length - limits.maxSessions))) {
       void connection.retire('too many open sessions', { keepList: true });
     }
   }
 
   const sweep = setInterval(() => {
-    for (const { connection, connector } of pool.values()) {
+    ofCallers.forgetUnused(limits.idleMs);
+    for (const { connection, connector } of everyConnection()) {
       const open = connection.current();
       if (open === undefined) continue;
       const time = now();
@@ -132,7 +159,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
 
   connectors.onChange(async (id, change) => {
     if (change === 'updated') {
-      await pool.get(id)?.connection.retire(change);
+      await Promise.all([pool.get(id)?.connection.retire(change), ofCallers.retire(id, change)]);
       return;
     }
     const gone = work.track(dispose(id, disposals.get(id))).finally(() => {
@@ -146,24 +173,30 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     requireEnabled();
     const values = callArguments(request);
     const connector = await connectors.load(connectorId);
-    const { connection, bulkhead } = entryOf(connector);
+    const { bulkhead } = entryOf(connector);
+    const { principal, callerHeaders: headers } = request;
+    const caller: McpCaller = { principal, ...(headers && { headers }) };
     const began = performance.now();
     const entry = {
-      principal: request.principal.id,
+      principal: principal.id,
       action: 'tool_call',
       ...(request.agentId !== undefined && { agentId: request.agentId }),
       connectorId,
       tool: request.tool,
       argumentsHash: argumentsHash(values),
+      ...(deps.settings.flag(PAYLOADS) && { arguments: request.argumentsText }),
     };
-    const record = (facts: Pick<AuditEntry, 'outcome' | 'bytes' | 'detail'>): Promise<void> =>
+    const record = (facts: Pick<AuditEntry, 'outcome' | 'bytes' | 'detail' | 'result'>): Promise<void> =>
       deps.audit.record({ ...entry, durationMs: Math.round(performance.now() - began), ...facts });
     try {
       const result = await bulkhead.run(
-        () => callTool(connection, connector, request, values, { random, log }),
+        () =>
+          using(connector, caller, (connection) => callTool(connection, connector, request, values, { random, log })),
         request.signal,
       );
-      await record({ outcome: result.isError ? 'tool_error' : 'ok', bytes: result.bytes });
+      const { bytes, content, structuredContent, isError } = result;
+      const kept = deps.settings.flag(PAYLOADS) && { result: JSON.stringify({ content, structuredContent }) };
+      await record({ outcome: isError ? 'tool_error' : 'ok', bytes, ...kept });
       return result;
     } catch (error) {
       await record(failedOutcome(error, request.signal));
@@ -171,15 +204,22 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     }
   }
 
-  async function tools(connectorId: string, options: { signal?: AbortSignal } = {}): Promise<ToolList> {
+  async function tools(
+    connectorId: string,
+    options: { signal?: AbortSignal; caller?: McpCaller } = {},
+  ): Promise<ToolList> {
     requireEnabled();
     const connector = await connectors.load(connectorId);
-    return entryOf(connector).connection.tools(connector, options.signal);
+    return using(connector, options.caller, (connection) => connection.tools(connector, options.signal));
   }
 
   async function reportOf(connector: Connector): Promise<ConnectionReport> {
     const [record, rows] = await Promise.all([states.get(connector.id), mcpTools.list(connector.id)]);
-    return connectionReport(connector, record, rows, pool.get(connector.id)?.connection, now());
+    const open = ofCallers
+      .all()
+      .filter(({ connector: { id }, connection }) => id === connector.id && connection.current() !== undefined);
+    const facts = { now: now(), callerSessions: open.length };
+    return connectionReport(connector, record, rows, pool.get(connector.id)?.connection, facts);
   }
 
   return {
@@ -205,7 +245,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
         throw new CONFLICT(`Connector ${connectorId} is ${status}: it can be ${offered}, not _${action}`);
       }
       const why = `${action} by ${principal.name}`;
-      if (action === 'disable') await connection.disable(why);
+      if (action === 'disable') await Promise.all([connection.disable(why), ofCallers.cut(connectorId, why)]);
       else {
         if (action === 'enable') await connection.enable(why);
         else await connection.retire(why);
@@ -219,7 +259,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
       return toolNamed(connector.name, list, name);
     },
     async reset(connectorId, cause) {
-      await pool.get(connectorId)?.connection.retire(cause);
+      await Promise.all([pool.get(connectorId)?.connection.retire(cause), ofCallers.retire(connectorId, cause)]);
     },
     async close(deadlineMs) {
       clearInterval(sweep);
@@ -232,7 +272,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
           delivered: 'no',
         }),
       );
-      const shutDown = [...pool.values()].map(({ connection }) => connection.shutDown(deadlineMs));
+      const shutDown = everyConnection().map(({ connection }) => connection.shutDown(deadlineMs));
       await Promise.all([...shutDown, work.settled(deadlineMs)]);
       pool.clear();
     },

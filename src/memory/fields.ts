@@ -80,7 +80,7 @@ export function memoryDocument(row: MemoryRow): JsonObject {
     create_time: new Date(row.createTime).toISOString(),
     updated_time: new Date(row.updatedTime).toISOString(),
     ...(row.name === undefined ? {} : { name: row.name }),
-    ...(row.owner === undefined ? {} : { user: row.owner }),
+    ...(row.owner === undefined ? {} : { user: row.owner.replace(/^user:/, '') }),
     ...additionalInfo(row.additionalInfo),
   };
 }

@@ -1,5 +1,6 @@
 import { FEATURE_DISABLED, INDEX_NOT_FOUND, RESOURCE_NOT_FOUND, UNAUTHORIZED } from '../errors.ts';
-import { OPEN_PRINCIPAL, type Principal, STATIC_KEY_PRINCIPAL, SYSTEM_PRINCIPAL } from '../identity/principal.ts';
+import { ownerId } from '../identity/ownership.ts';
+import type { Principal } from '../identity/principal.ts';
 import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
 import type { Settings } from '../settings/types.ts';
@@ -48,12 +49,10 @@ export function requireMemoryFeature(settings: Pick<Settings, 'flag'>): void {
 
 /** The owner a new memory gets: whoever holds the one key, and everybody in open mode, owns all. */
 export function ownerFor(principal: Principal): { owner?: string } {
-  return isOperator(principal) ? {} : { owner: principal.id };
+  return OPERATORS.has(principal.kind) ? {} : { owner: ownerId(principal) };
 }
 
-function isOperator({ id }: Principal): boolean {
-  return id === OPEN_PRINCIPAL.id || id === STATIC_KEY_PRINCIPAL.id || id === SYSTEM_PRINCIPAL.id;
-}
+const OPERATORS: ReadonlySet<Principal['kind']> = new Set(['open', 'static_key', 'system']);
 
 /** @throws RESOURCE_NOT_FOUND, UNAUTHORIZED (another user's) */
 export async function ownMemory(
@@ -63,7 +62,8 @@ export async function ownMemory(
 ): Promise<MemoryRow> {
   const row = await store.get(memoryId);
   if (row === undefined) throw new RESOURCE_NOT_FOUND(`Memory [${memoryId}] not found`);
-  if (row.owner !== undefined && row.owner !== principal.id && !isOperator(principal)) {
+  // A memory without owner was written by the operator: it is nobody else's.
+  if (!principal.access.admin && row.owner !== ownerId(principal)) {
     throw new UNAUTHORIZED(`User [${principal.name}] does not have access to memory ${memoryId}`);
   }
   return row;
@@ -95,9 +95,9 @@ export function createMemory({ store, settings }: MemoryDeps): Memory {
       return { memory_id: row.id };
     },
 
-    async list(_principal, request) {
+    async list(principal, request) {
       const page = pageOf(request);
-      const rows = await store.list(page);
+      const rows = await store.list(page, principal.access.admin ? undefined : ownerId(principal));
       return { memories: rows.map(memoryDocument), ...nextToken(page, rows.length) };
     },
 

@@ -5,6 +5,7 @@ import type { ModelSource, OpenModel } from '../llm/client.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Documents, StoredDocument } from '../store/documents.ts';
 import { inlineOwner, isDeployed, modelContent } from './document.ts';
+import { createModelRateLimiter } from './rate-limiter.ts';
 
 export interface DeploymentDeps {
   readonly documents: Documents;
@@ -26,6 +27,8 @@ const AUTO_DEPLOY = 'plugins.ml_commons.model_auto_deploy.enable';
 
 /** The deploy state of remote models: a mark in the document, set at once, since there is nothing to load. */
 export function createDeployment({ documents, connectors, settings, now }: DeploymentDeps): Deployment {
+  const limiter = createModelRateLimiter({ now });
+
   async function load(id: string): Promise<StoredDocument> {
     const stored = await documents.get('model', id);
     if (stored === undefined) throw new MODEL_NOT_FOUND(id);
@@ -54,6 +57,7 @@ export function createDeployment({ documents, connectors, settings, now }: Deplo
       }
       await deploy(id);
     }
+    limiter.take(id, body.rate_limiter);
     const connector = isJsonObject(body.connector)
       ? connectors.inline(inlineOwner(id), body.connector, version)
       : await connectors.load(String(body.connector_id));

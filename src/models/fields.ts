@@ -1,8 +1,6 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 
-const ACCESS_PARAMETERS = ['access_mode', 'backend_roles', 'add_all_backend_roles'];
-
 /** A text member; absent and null are the same. @throws INVALID_ARGUMENT when it is something else */
 export function optionalText(body: JsonObject, name: string): string | undefined {
   const value = body[name];
@@ -17,15 +15,6 @@ export function optionalObject(body: JsonObject, name: string): JsonObject | und
   if (value === undefined || value === null) return undefined;
   if (!isJsonObject(value)) throw new INVALID_ARGUMENT(`${name} must be an object`);
   return value;
-}
-
-/** @throws INVALID_ARGUMENT: access control of models is off, so nobody could enforce these */
-export function refuseAccessParameters(body: JsonObject): void {
-  if (ACCESS_PARAMETERS.some((name) => body[name] !== undefined && body[name] !== null)) {
-    throw new INVALID_ARGUMENT(
-      'You cannot specify model access control parameters because the Security plugin or model access control is disabled on your cluster.',
-    );
-  }
 }
 
 /**

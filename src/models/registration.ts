@@ -1,24 +1,27 @@
 import type { Connectors } from '../connectors/types.ts';
-import { ID_TAKEN, INVALID_ARGUMENT } from '../errors.ts';
+import { FORBIDDEN, ID_TAKEN, INVALID_ARGUMENT } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import { chosenId } from '../ids.ts';
 import { isJsonObject, type JsonObject, parameterText } from '../json.ts';
 import { UniqueViolation } from '../store/database.ts';
 import type { Documents } from '../store/documents.ts';
 import { inlineOwner, modelContent } from './document.ts';
-import { modelSettings, optionalObject, optionalText, refuseAccessParameters } from './fields.ts';
+import { modelSettings, optionalObject, optionalText } from './fields.ts';
 import { requireRemote } from './function-name.ts';
 import type { GroupVersions } from './groups.ts';
 
 export interface RegistrationDeps {
   readonly documents: Documents;
-  readonly connectors: Pick<Connectors, 'load' | 'prepareInline'>;
+  readonly connectors: ModelConnectors;
   readonly groups: GroupVersions;
   readonly now: () => number;
 }
 
 /** Checks and stores a new model; answers its id. */
 export type Registration = (principal: Principal, body: JsonObject, deploy: boolean) => Promise<string>;
+
+/** What a model needs of connectors when it is told where it is reached. */
+type ModelConnectors = Pick<Connectors, 'load' | 'visible' | 'prepareInline'>;
 
 /** Members of a model that say where it is reached, and the sealed credential of an inline connector. */
 export interface ConnectorPart {
@@ -31,11 +34,10 @@ export function createRegistration({ documents, connectors, groups, now }: Regis
     const name = optionalText(body, 'name');
     if (name === undefined || name.trim() === '') throw new INVALID_ARGUMENT('model name is null');
     requireRemote(body);
-    refuseAccessParameters(body);
     const settings = modelSettings(body);
     const id = chosenId('model', body.model_id);
     const version = givenVersion(body);
-    const { members, sealed } = await connectorPart(connectors, id, body);
+    const { members, sealed } = await connectorPart(connectors, principal, id, body);
     if ((await documents.get('model', id)) !== undefined) throw new ID_TAKEN('model', id);
     const groupId = await groupOf(principal, name, body);
     const counted = await groups.nextVersion(groupId);
@@ -61,18 +63,19 @@ export function createRegistration({ documents, connectors, groups, now }: Regis
 
   async function groupOf(principal: Principal, name: string, body: JsonObject): Promise<string> {
     const given = optionalText(body, 'model_group_id');
-    if (given === undefined) return groups.named(principal, name);
-    await groups.require(given);
+    if (given === undefined) return groups.named(principal, name, body);
+    await groups.join(principal, given, body);
     return given;
   }
 }
 
 /**
  * The connector a body names or holds; `current` is the inline one that the body's updates.
- * @throws CONNECTOR_NOT_FOUND, INVALID_ARGUMENT when there is none, both, an MCP server, or no address to predict with
+ * @throws CONNECTOR_NOT_FOUND, FORBIDDEN (a connector it may not use), INVALID_ARGUMENT when there is none, both, an MCP server, or no address to predict with
  */
 export async function connectorPart(
-  connectors: Pick<Connectors, 'load' | 'prepareInline'>,
+  connectors: ModelConnectors,
+  principal: Principal,
   modelId: string,
   body: JsonObject,
   current?: JsonObject,
@@ -83,7 +86,11 @@ export async function connectorPart(
     throw new INVALID_ARGUMENT('Give connector_id or connector, not both.');
   }
   if (connectorId !== undefined) {
-    const { protocol } = await connectors.load(connectorId);
+    const connector = await connectors.load(connectorId);
+    if (!connectors.visible(principal, connector)) {
+      throw new FORBIDDEN(`You don't have permission to use the connector provided, connector id: ${connectorId}`);
+    }
+    const { protocol } = connector;
     if (protocol !== 'http') throw new INVALID_ARGUMENT(`Cannot Create a Model from MCP Connector: ${connectorId}`);
     return { members: { connector_id: connectorId } };
   }

@@ -1,17 +1,18 @@
 import type { Connectors } from '../connectors/types.ts';
 import { CONFLICT, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
+import { ownerId } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { ModelSource } from '../llm/client.ts';
 import type { Settings } from '../settings/types.ts';
-import type { Documents, WriteOutcome } from '../store/documents.ts';
+import type { Documents, StoredDocument, WriteOutcome } from '../store/documents.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { createDeployment } from './deployment.ts';
 import { isDeployed, modelContent, NODE_ID, shownModel } from './document.ts';
 import { modelSettings, optionalText } from './fields.ts';
-import type { GroupVersions } from './groups.ts';
+import type { GroupUse, GroupVersions } from './groups.ts';
 import { createPredict } from './predict.ts';
 import { type ConnectorPart, connectorPart, createRegistration } from './registration.ts';
 
@@ -23,12 +24,13 @@ interface TaskRecords {
     functionName: string;
     modelId: string;
     workerNodes: readonly string[];
+    owner: string;
   }): Promise<string>;
 }
 
 export interface ModelsDeps {
   readonly documents: Documents;
-  readonly connectors: Pick<Connectors, 'load' | 'inline' | 'prepareInline' | 'execute'>;
+  readonly connectors: Pick<Connectors, 'load' | 'visible' | 'inline' | 'prepareInline' | 'execute'>;
   readonly groups: GroupVersions;
   readonly tasks: TaskRecords;
   readonly settings: Settings;
@@ -45,7 +47,7 @@ export interface Models extends ModelSource {
     body: JsonObject,
     options?: { deploy?: boolean },
   ): Promise<{ task_id: string; status: 'CREATED'; model_id: string }>;
-  /** The document of `GET /models/{id}`. @throws MODEL_NOT_FOUND */
+  /** The document of `GET /models/{id}`. @throws MODEL_NOT_FOUND, FORBIDDEN (its group is not shared with the caller) */
   get(principal: Principal, id: string): Promise<JsonObject>;
   update(principal: Principal, id: string, body: JsonObject): Promise<WriteOutcome>;
   /** @throws NOT_FOUND, INVALID_ARGUMENT while deployed, CONFLICT while agents use it and `safe_delete_model` is on */
@@ -59,7 +61,11 @@ export interface Models extends ModelSource {
   undeploy(principal: Principal, ids: readonly string[]): Promise<JsonObject>;
   /** @throws MODEL_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, UpstreamError */
   predict(principal: Principal, id: string, body: JsonObject, signal?: AbortSignal): Promise<JsonObject>;
+  /** @throws FORBIDDEN when the model is there and not shared with the caller */
+  requireVisible(principal: Principal, id: string): Promise<void>;
 }
+
+const FORBIDDEN_MODEL = "User doesn't have privilege to perform this operation on this model";
 
 /** Remote models: a connector with a name and a state. */
 export function createModels(deps: ModelsDeps): Models {
@@ -68,18 +74,34 @@ export function createModels(deps: ModelsDeps): Models {
   const registration = createRegistration(deps);
   const predict = createPredict(deps);
 
-  function recordTask(type: 'REGISTER_MODEL' | 'DEPLOY_MODEL', modelId: string): Promise<string> {
-    return tasks.create({ type, state: 'COMPLETED', functionName: 'REMOTE', modelId, workerNodes: [NODE_ID] });
+  function recordTask(principal: Principal, type: 'REGISTER_MODEL' | 'DEPLOY_MODEL', modelId: string): Promise<string> {
+    const owner = ownerId(principal);
+    return tasks.create({ type, state: 'COMPLETED', functionName: 'REMOTE', modelId, workerNodes: [NODE_ID], owner });
+  }
+
+  /** A model is shared as its group is. @throws FORBIDDEN */
+  async function requireGroup(principal: Principal, stored: StoredDocument | undefined, use: GroupUse): Promise<void> {
+    if (stored === undefined || !groups.controls(principal)) return;
+    await groups.require(principal, String(stored.body.model_group_id), use, FORBIDDEN_MODEL);
+  }
+
+  async function requireVisible(principal: Principal, id: string): Promise<void> {
+    if (groups.controls(principal)) await requireGroup(principal, await documents.get('model', id), 'read');
   }
 
   function changed(principal: Principal, verb: string, id: string, outcome = 'ok'): Promise<void> {
     return audit.record({ principal: principal.id, action: `model.${verb}`, outcome, detail: id });
   }
 
-  async function changedConnector(id: string, body: JsonObject, current: JsonObject): Promise<ConnectorPart> {
+  async function changedConnector(
+    principal: Principal,
+    { id, body: current }: StoredDocument,
+    body: JsonObject,
+  ): Promise<ConnectorPart> {
     const { connector_id: connectorId, connector } = body;
     if ((connectorId ?? connector ?? null) === null) return { members: {} };
-    return connectorPart(connectors, id, body, isJsonObject(current.connector) ? current.connector : undefined);
+    const inline = isJsonObject(current.connector) ? current.connector : undefined;
+    return connectorPart(connectors, principal, id, body, inline);
   }
 
   return {
@@ -87,23 +109,26 @@ export function createModels(deps: ModelsDeps): Models {
 
     async register(principal, body, options = {}) {
       const id = await registration(principal, body, options.deploy === true);
-      const taskId = await recordTask('REGISTER_MODEL', id);
+      const taskId = await recordTask(principal, 'REGISTER_MODEL', id);
       await changed(principal, 'register', id);
       return { task_id: taskId, status: 'CREATED', model_id: id };
     },
 
-    async get(_principal, id) {
-      return shownModel(await deployment.load(id));
+    async get(principal, id) {
+      const stored = await deployment.load(id);
+      await requireGroup(principal, stored, 'read');
+      return shownModel(stored);
     },
 
     async update(principal, id, body) {
       const stored = await documents.get('model', id);
       if (stored === undefined) throw updatedNotFound(id);
+      await requireGroup(principal, stored, 'write');
       const name = optionalText(body, 'name');
       if (name?.trim() === '') throw new INVALID_ARGUMENT('model name is null');
       const groupId = optionalText(body, 'model_group_id');
-      if (groupId !== undefined) await groups.require(groupId);
-      const { members, sealed } = await changedConnector(id, body, stored.body);
+      if (groupId !== undefined) await groups.require(principal, groupId, 'write', FORBIDDEN_MODEL);
+      const { members, sealed } = await changedConnector(principal, stored, body);
       const changes = {
         ...modelSettings(body),
         ...(name === undefined ? {} : { name }),
@@ -124,6 +149,7 @@ export function createModels(deps: ModelsDeps): Models {
     async delete(principal, id) {
       const stored = await documents.get('model', id);
       if (stored === undefined) throw new NOT_FOUND('Failed to find model');
+      await requireGroup(principal, stored, 'write');
       if (isDeployed(stored.body)) {
         throw new INVALID_ARGUMENT(
           'Model cannot be deleted in deploying or deployed state. Try undeploy model first then delete',
@@ -142,14 +168,17 @@ export function createModels(deps: ModelsDeps): Models {
       if (body.node_ids !== undefined && body.node_ids !== null) {
         throw new INVALID_ARGUMENT("Don't allow custom deployment plan");
       }
+      await requireVisible(principal, id);
       await deployment.deploy(id);
-      const taskId = await recordTask('DEPLOY_MODEL', id);
+      const taskId = await recordTask(principal, 'DEPLOY_MODEL', id);
       await changed(principal, 'deploy', id);
       return { task_id: taskId, task_type: 'DEPLOY_MODEL', status: 'COMPLETED' };
     },
 
     async undeploy(principal, ids) {
       if (ids.length === 0) throw new INVALID_ARGUMENT('Must set specific model ids to undeploy');
+      const models = await Promise.all([...new Set(ids)].map((id) => documents.get('model', id)));
+      await Promise.all(models.map((stored) => requireGroup(principal, stored, 'write')));
       const stats: JsonObject = {};
       for (const id of new Set(ids)) {
         stats[id] = await deployment.undeploy(id);
@@ -158,7 +187,10 @@ export function createModels(deps: ModelsDeps): Models {
       return { [NODE_ID]: { stats } };
     },
 
-    async predict(_principal, id, body, signal) {
+    requireVisible,
+
+    async predict(principal, id, body, signal) {
+      await requireVisible(principal, id);
       return predict(await deployment.open(id), body, signal);
     },
   };

@@ -50,7 +50,7 @@ const AgentTool = Type.Object({
 const AgentConnection = Type.Object(
   {
     connector_id: Type.String(),
-    name: Type.String(),
+    name: Type.Optional(Type.String({ description: 'Absent for a connector the caller may not see.' })),
     status: Type.Enum(['idle', 'connecting', 'connected', 'failed', 'auth_required', 'disabled']),
     since: Type.Optional(EpochMillis),
     tool_count: Type.Integer(),

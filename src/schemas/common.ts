@@ -1,9 +1,18 @@
 import { type Static, type TSchema, Type } from 'typebox';
+import type { JsonObject } from '../json.ts';
 
 /** Refers to a named schema: typed as the schema itself, emitted as `$ref` so that OpenAPI gets one component. */
 export function ref<T extends TSchema & { $id?: string }>(schema: T): ReturnType<typeof Type.Unsafe<Static<T>>> {
   if (!schema.$id) throw new Error('ref() needs a schema with an $id');
   return Type.Unsafe<Static<T>>({ $ref: schema.$id });
+}
+
+/**
+ * `ref` for a document that a room reads or builds member by member: checked and serialised by the schema, typed as JSON.
+ */
+export function jsonRef(schema: TSchema & { $id?: string }): ReturnType<typeof Type.Unsafe<JsonObject>> {
+  if (!schema.$id) throw new Error('jsonRef() needs a schema with an $id');
+  return Type.Unsafe<JsonObject>({ $ref: schema.$id });
 }
 
 /** `parameters` maps: any JSON goes in, the texts come out. */
@@ -13,6 +22,25 @@ export const ParametersIn = Type.Record(Type.String(), Type.Unknown(), {
 export const ParametersOut = Type.Record(Type.String(), Type.String());
 
 export const EpochMillis = Type.Integer({ description: 'Epoch milliseconds' });
+
+/** How a record is to be shared; only with access control of its noun. */
+export const AccessMembers = {
+  access_mode: Type.Optional(
+    Type.Unknown({ description: '`private` (default), `restricted` to backend roles, `public`' }),
+  ),
+  backend_roles: Type.Optional(Type.Unknown({ description: 'Array of strings; makes it restricted' })),
+  add_all_backend_roles: Type.Optional(
+    Type.Unknown({ description: 'Boolean; true restricts to all backend roles of the caller' }),
+  ),
+};
+
+/** A user as the owner of a record. */
+export const Owner = Type.Object({
+  name: Type.String(),
+  backend_roles: Type.Array(Type.String()),
+  roles: Type.Array(Type.String()),
+  custom_attribute_names: Type.Array(Type.String()),
+});
 
 export const WriteResponse = Type.Object(
   {

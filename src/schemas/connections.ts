@@ -41,6 +41,9 @@ export const ConnectionStatusReport = Type.Object(
     }),
     warnings: Type.Optional(Type.Array(Type.String())),
     left_out: Type.Optional(Type.Array(Type.Object({ name: Type.String(), reason: Type.String() }))),
+    caller_sessions: Type.Optional(
+      Type.Integer({ description: 'Open sessions of callers whose own headers are passed on to this server' }),
+    ),
     actions: Type.Array(Type.String()),
   },
   { $id: 'ConnectionStatus' },
@@ -65,10 +68,11 @@ export const ConnectorTools = Type.Object(
   { $id: 'ConnectorTools' },
 );
 
-export const ExecuteConnectorToolRequest = Type.Object(
-  { arguments: Type.Optional(Type.Unknown({ description: 'Object; absent means no arguments' })) },
-  { $id: 'ExecuteConnectorToolRequest' },
-);
+export const ExecuteConnectorToolRequest = Type.Unsafe<unknown>({
+  $id: 'ExecuteConnectorToolRequest',
+  type: ['object', 'null'],
+  properties: { arguments: Type.Unknown({ description: 'Object; absent means no arguments' }) },
+});
 
 export const ConnectorToolResult = Type.Object(
   {

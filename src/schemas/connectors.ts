@@ -1,5 +1,13 @@
 import { Type } from 'typebox';
-import { EpochMillis, ParametersOut } from './common.ts';
+import { AccessMembers, EpochMillis, Owner, ParametersOut } from './common.ts';
+
+/** Fields that say who calls this server, in lower case: they go no further, whatever a connector or a caller asks. */
+export const CALLER_CREDENTIAL_HEADERS: readonly string[] = [
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'x-api-key',
+];
 
 const given = (description: string) => Type.Optional(Type.Unknown({ description }));
 const optionalText = Type.Optional(Type.String());
@@ -17,7 +25,7 @@ const members = {
   url: given('String; protocol mcp_streamable_http: address of the server'),
   headers: given('Object of strings; protocol mcp_streamable_http'),
   client_config: given('Object: connections, timeouts, retries'),
-  access_mode: given('`public` or `private`; only with connector access control'),
+  ...AccessMembers,
   passthrough_headers: given('Array of header names; protocol mcp_streamable_http'),
   auth: given('Object: sign-in by OAuth 2; protocol mcp_streamable_http'),
 };
@@ -89,6 +97,8 @@ export const ConnectorDocument = Type.Object(
     headers: Type.Optional(ParametersOut),
     passthrough_headers: Type.Optional(Type.Array(Type.String())),
     auth: Type.Optional(Auth),
+    backend_roles: Type.Optional(Type.Array(Type.String())),
+    owner: Type.Optional(Owner),
     access: optionalText,
     client_config: Type.Optional(ClientConfig),
     created_time: EpochMillis,

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { EpochMillis } from './common.ts';
+import { AccessMembers, EpochMillis, Owner } from './common.ts';
 
 export const ModelGroupId = Type.Object({ model_group_id: Type.String() });
 
@@ -9,6 +9,7 @@ export const ModelGroupRequest = Type.Object(
     name: Type.Optional(Type.Unknown({ description: 'String; required to register, unique' })),
     description: Type.Optional(Type.Unknown({ description: 'String' })),
     model_group_id: Type.Optional(Type.Unknown({ description: 'Id to use in place of a generated one' })),
+    ...AccessMembers,
   },
   { $id: 'ModelGroupRequest' },
 );
@@ -23,6 +24,8 @@ export const ModelGroup = Type.Object(
     name: Type.String(),
     latest_version: Type.Integer(),
     description: Type.Optional(Type.String()),
+    backend_roles: Type.Optional(Type.Array(Type.String())),
+    owner: Type.Optional(Owner),
     access: Type.String(),
     created_time: EpochMillis,
     last_updated_time: EpochMillis,

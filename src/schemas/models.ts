@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { EpochMillis } from './common.ts';
+import { AccessMembers, EpochMillis } from './common.ts';
 
 const Open = Type.Object({}, { additionalProperties: true });
 const text = (description: string) => Type.Optional(Type.Unknown({ description }));
@@ -33,6 +33,7 @@ export const RegisterModelRequest = Type.Object(
     ...members,
     function_name: text('`remote`'),
     version: text('String or number; absent: counted in the group'),
+    ...AccessMembers,
     model_id: text('Id to use in place of a generated one'),
   },
   { $id: 'RegisterModelRequest' },

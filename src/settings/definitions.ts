@@ -2,13 +2,15 @@ const PREFIX = 'plugins.ml_commons.';
 
 /** What a setting that the platform reads may hold. Settings of no definition are kept as they come. */
 export interface SettingDefinition {
-  readonly kind: 'flag' | 'patterns' | 'text';
+  /** `count`: a whole number of at least 0. */
+  readonly kind: 'flag' | 'patterns' | 'text' | 'count';
   /** `undefined`: not set at all, which differs from an empty list. */
   readonly default: string | readonly string[] | undefined;
 }
 
 const on = { kind: 'flag', default: 'true' } as const;
 const off = { kind: 'flag', default: 'false' } as const;
+const unlimited = { kind: 'count', default: '0' } as const;
 
 /** Full names. Switches of what is safe to serve start on here; `mcp_server_enabled` does not. */
 export const DEFINITIONS: ReadonlyMap<string, SettingDefinition> = new Map(
@@ -40,5 +42,19 @@ export const DEFINITIONS: ReadonlyMap<string, SettingDefinition> = new Map(
     only_run_on_ml_node: on,
     jvm_heap_memory_threshold: { kind: 'text', default: '85' },
     tool_permission_default: { kind: 'text', default: 'allow' },
+    'limits.requests_per_minute': unlimited,
+    'limits.concurrent_executions': unlimited,
+    'limits.agent_concurrent_executions': unlimited,
+    'limits.agent_executions_per_minute': unlimited,
+    'audit.payloads': off,
+    'audit.retention_days': { kind: 'count', default: '90' },
   }).map(([name, definition]) => [PREFIX + name, definition]),
 );
+
+/** Limits of one user or of one role, over the general ones: `limits.user.<name>.…`, `limits.role.<name>.…`. */
+const OVERRIDE = /^plugins\.ml_commons\.limits\.(?:user|role)\.[\w.-]+\.(?:requests_per_minute|concurrent_executions)$/;
+
+/** What a setting may hold; `undefined` for one that the platform does not read. */
+export function kindOf(name: string): SettingDefinition['kind'] | undefined {
+  return DEFINITIONS.get(name)?.kind ?? (OVERRIDE.test(name) ? 'count' : undefined);
+}

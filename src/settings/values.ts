@@ -1,7 +1,7 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { type JsonValue, parameterText, parseJson } from '../json.ts';
 import { compilePatterns } from '../outbound/address-guard.ts';
-import { DEFINITIONS } from './definitions.ts';
+import { kindOf } from './definitions.ts';
 import type { SettingValue } from './names.ts';
 
 /**
@@ -10,12 +10,13 @@ import type { SettingValue } from './names.ts';
  * @throws INVALID_ARGUMENT when a setting that the platform reads cannot hold it
  */
 export function readValue(name: string, value: JsonValue): SettingValue {
-  const kind = DEFINITIONS.get(name)?.kind;
+  const kind = kindOf(name);
   if (kind === 'patterns') {
     const list = Array.isArray(value) ? value.map(parameterText) : splitList(parameterText(value));
     compilePatterns(list, name);
     return list;
   }
+  if (kind === 'count') return readCount(name, value);
   if (kind !== 'flag') return Array.isArray(value) ? value.map(parameterText) : parameterText(value);
   const text = parameterText(value);
   if (text !== 'true' && text !== 'false') {
@@ -24,9 +25,17 @@ export function readValue(name: string, value: JsonValue): SettingValue {
   return text;
 }
 
+function readCount(name: string, value: JsonValue): string {
+  const text = parameterText(value);
+  if (/^\d{1,9}$/.test(text)) return text;
+  throw new INVALID_ARGUMENT(
+    `Failed to parse value [${text.slice(0, 200)}] for setting [${name}]: a whole number from 0 to 999999999 is needed`,
+  );
+}
+
 /** A setting given by the environment: a list is a JSON array of texts, or texts separated by commas. */
 export function readEnvironmentValue(name: string, text: string): SettingValue {
-  const list = DEFINITIONS.get(name)?.kind === 'patterns' && text.startsWith('[') ? parseJson(text) : undefined;
+  const list = kindOf(name) === 'patterns' && text.startsWith('[') ? parseJson(text) : undefined;
   return readValue(name, Array.isArray(list) ? list : text);
 }
 

@@ -1,3 +1,4 @@
+import { chmodSync, closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import Sqlite from 'better-sqlite3';
 import { StartupError } from '../errors.ts';
@@ -20,6 +21,8 @@ export function claimFolder(dataDir: string): FolderClaim {
   const path = join(dataDir, 'tenon.lock');
   let handle: Sqlite.Database | undefined;
   try {
+    closeSync(openSync(path, 'a', 0o600));
+    chmodSync(path, 0o600);
     handle = new Sqlite(path, { timeout: 0 });
     const alone = isFree(handle);
     handle.pragma(`busy_timeout = ${SHARE_MS}`);

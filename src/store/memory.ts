@@ -53,8 +53,8 @@ type Within = Pick<WriteOptions, 'within'>;
 export interface MemoryStore {
   create(memory: NewMemory, options?: Within): Promise<MemoryRow>;
   get(id: string): Promise<MemoryRow | undefined>;
-  /** Newest `updatedTime` first. */
-  list(page: Page): Promise<MemoryRow[]>;
+  /** Newest `updatedTime` first; only those of `owner` when it is given. */
+  list(page: Page, owner?: string): Promise<MemoryRow[]>;
   update(id: string, change: { name?: string; additionalInfo?: string }): Promise<WriteOutcome>;
   /** Deletes the messages too. `false` when there was none. */
   delete(id: string): Promise<boolean>;
@@ -70,7 +70,7 @@ export interface MemoryStore {
   answer(id: string, answer: { response: string; additionalInfo: string }): Promise<boolean>;
   /** Oldest first, without traces (rows with a parent). */
   messages(memoryId: string, page: Page): Promise<MessageRow[]>;
-  /** By `traceNumber`. */
+  /** By `traceNumber`; only those in the memory of their parent. */
   traces(parentMessageId: string, page: Page): Promise<MessageRow[]>;
   /** The newest `limit` messages without parent whose response is not empty, oldest first. */
   latestFinished(memoryId: string, limit: number): Promise<MessageRow[]>;
@@ -114,10 +114,9 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
       return rows[0] && memoryRow(rows[0]);
     },
 
-    async list({ limit, offset }) {
-      const rows = await kysely
-        .selectFrom('memories')
-        .selectAll()
+    async list({ limit, offset }, owner) {
+      const all = kysely.selectFrom('memories').selectAll();
+      const rows = await (owner === undefined ? all : all.where('owner', '=', owner))
         .orderBy('updated_time', 'desc')
         .orderBy('seq_no', 'desc')
         .limit(limit)
@@ -220,6 +219,10 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
         .selectFrom('messages')
         .selectAll()
         .where('parent_message_id', '=', parentMessageId)
+        // A message may name any parent; one in another memory is no trace of it.
+        .where('memory_id', '=', (parent) =>
+          parent.selectFrom('messages').where('id', '=', parentMessageId).select('memory_id'),
+        )
         .orderBy('trace_number')
         .orderBy('seq')
         .limit(limit)

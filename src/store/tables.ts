@@ -69,6 +69,7 @@ interface TasksTable {
   run_at: number | null;
   create_time: number;
   last_update_time: number;
+  owner: string | null;
 }
 interface RunsTable {
   id: string;
@@ -145,6 +146,51 @@ interface AuditTable {
   duration_ms: number | null;
   bytes: number | null;
   detail: string | null;
+  arguments: string | null;
+  result: string | null;
+}
+interface UsersTable {
+  name: string;
+  password_hash: string;
+  backend_roles: string;
+  roles: string;
+  attributes: string;
+  description: string | null;
+  disabled: number;
+  create_time: number;
+  last_updated_time: number;
+}
+interface ApiKeysTable {
+  id: string;
+  name: string;
+  secret_hash: string;
+  owner: string;
+  owner_name: string;
+  backend_roles: string;
+  roles: string | null;
+  scope: string | null;
+  expires_time: number | null;
+  revoked_time: number | null;
+  last_used_time: number | null;
+  create_time: number;
+}
+interface RolesTable {
+  name: string;
+  body: string;
+  create_time: number;
+  last_updated_time: number;
+}
+interface RoleMappingsTable {
+  role: string;
+  users: string;
+  backend_roles: string;
+  description: string | null;
+  last_updated_time: number;
+}
+interface SignInFailuresTable {
+  subject: string;
+  failures: number;
+  last_time: number;
 }
 
 export interface Tables {
@@ -165,4 +211,9 @@ export interface Tables {
   connection_states: ConnectionStatesTable;
   connection_transitions: ConnectionTransitionsTable;
   audit: AuditTable;
+  users: UsersTable;
+  api_keys: ApiKeysTable;
+  roles: RolesTable;
+  role_mappings: RoleMappingsTable;
+  sign_in_failures: SignInFailuresTable;
 }

@@ -11,12 +11,13 @@ export interface TaskRow {
   readonly state: string;
   /** Members of the API document beside type, state and times. */
   readonly body: JsonObject;
+  readonly owner?: string;
   readonly createTime: number;
   readonly lastUpdateTime: number;
 }
 
 export interface TaskStore {
-  insert(task: { id: string; taskType: string; state: string; body: JsonObject }): Promise<TaskRow>;
+  insert(task: { id: string; taskType: string; state: string; body: JsonObject; owner?: string }): Promise<TaskRow>;
   get(id: string): Promise<TaskRow | undefined>;
   update(id: string, change: (current: TaskRow) => { state?: string; body?: JsonObject }): Promise<TaskRow | undefined>;
   delete(id: string): Promise<WriteOutcome>;
@@ -44,6 +45,7 @@ export function createTaskStore(database: Database, { now = Date.now }: { now?: 
             attempts: 0,
             create_time: time,
             last_update_time: time,
+            owner: task.owner ?? null,
           })
           .execute();
         return { ...task, createTime: time, lastUpdateTime: time };
@@ -98,6 +100,7 @@ function fromRow(row: Tables['tasks']): TaskRow {
     taskType: row.task_type,
     state: row.state,
     body: JSON.parse(row.body) as JsonObject,
+    ...(row.owner === null ? {} : { owner: row.owner }),
     createTime: row.create_time,
     lastUpdateTime: row.last_update_time,
   };

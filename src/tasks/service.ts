@@ -1,4 +1,5 @@
 import { TASK_NOT_FOUND, TASK_RUNNING } from '../errors.ts';
+import { ownerId } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
@@ -30,6 +31,8 @@ interface TaskFacts {
 interface NewTask extends TaskFacts {
   readonly type: TaskType;
   readonly state: TaskState;
+  /** Whose task it is, as `ownerId` says. */
+  readonly owner?: string;
   /** Someone polls it; default false. */
   readonly isAsync?: boolean;
 }
@@ -51,28 +54,31 @@ export interface TasksDeps {
 
 /** Records of what was asked to be done: one document per request, read by polling. */
 export function createTasks({ store }: TasksDeps): Tasks {
-  async function load(id: string): Promise<TaskRow> {
+  // Another's task is answered as if it did not exist: the API documents no refusal here, and which ids there are would
+  // tell what others do.
+  async function load(principal: Principal, id: string): Promise<TaskRow> {
     const row = await store.get(id);
-    if (row === undefined) throw new TASK_NOT_FOUND();
+    if (row === undefined || !(principal.access.admin || row.owner === ownerId(principal))) throw new TASK_NOT_FOUND();
     return row;
   }
 
   return {
-    async create({ type, state, isAsync, ...facts }) {
+    async create({ type, state, isAsync, owner, ...facts }) {
       const body = { ...members(facts), is_async: isAsync ?? false };
-      const row = await store.insert({ id: newId(), taskType: type, state, body });
+      const owned = owner === undefined ? {} : { owner };
+      const row = await store.insert({ id: newId(), taskType: type, state, body, ...owned });
       return row.id;
     },
     async complete(id, state, facts = {}) {
       const row = await store.update(id, ({ body }) => ({ state, body: { ...body, ...members(facts) } }));
       if (row === undefined) throw new TASK_NOT_FOUND();
     },
-    async get(_principal, id) {
-      const { taskType, state, body, createTime, lastUpdateTime } = await load(id);
+    async get(principal, id) {
+      const { taskType, state, body, createTime, lastUpdateTime } = await load(principal, id);
       return { ...body, task_type: taskType, state, create_time: createTime, last_update_time: lastUpdateTime };
     },
-    async delete(_principal, id) {
-      const { state } = await load(id);
+    async delete(principal, id) {
+      const { state } = await load(principal, id);
       if (state === 'RUNNING') throw new TASK_RUNNING();
       return store.delete(id);
     },

@@ -1,4 +1,4 @@
-import { isCatalogueError, UpstreamError } from '../errors.ts';
+import { FORBIDDEN, isCatalogueError, UpstreamError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { McpSessions } from '../mcp/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -33,8 +33,10 @@ export function createMcpTool(definition: McpToolDefinition, { sessions, log }: 
   const repeatable = annotations?.readOnlyHint === true || annotations?.idempotentHint === true;
 
   async function call(target: string, argumentsText: string, context: ToolContext): Promise<ToolResult> {
-    const { principal, agentId, runId, signal } = context;
-    const result = await sessions.call(target, { tool, argumentsText, principal, agentId, runId, signal });
+    if (context.principal.access.deniesTool(target, tool)) {
+      throw new FORBIDDEN(`You don't have permission to call the tool ${tool} of connector ${target}.`);
+    }
+    const result = await sessions.call(target, { tool, argumentsText, ...context });
     const { isError } = result;
     return { text: resultText(result), isError, outcome: isError ? 'error' : 'ok' };
   }

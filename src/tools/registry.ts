@@ -1,7 +1,7 @@
 import type { Connectors } from '../connectors/types.ts';
 import { INVALID_ARGUMENT, MCP_DISABLED } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { McpSessions } from '../mcp/types.ts';
+import type { McpCaller, McpSessions } from '../mcp/types.ts';
 import type { Settings } from '../settings/types.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -13,7 +13,7 @@ import type { ResolvedTools, Tool } from './tool.ts';
 
 export interface ToolRegistryDeps {
   readonly sessions: Pick<McpSessions, 'tools' | 'call'>;
-  readonly connectors: Pick<Connectors, 'find'>;
+  readonly connectors: Pick<Connectors, 'find' | 'visible'>;
   readonly mcpTools: Pick<McpToolStore, 'list' | 'offeredNames' | 'claimName'>;
   readonly settings: Pick<Settings, 'flag'>;
   readonly log: Logger;
@@ -27,6 +27,8 @@ interface ResolveRequest {
   readonly parameters: Readonly<Record<string, string>>;
   /** Offered or own names; the others are left out. `undefined` offers all. */
   readonly selected?: readonly string[];
+  /** Who runs the agent: what it may not use is left out. Its own headers go on to connectors that name them. */
+  readonly caller: McpCaller;
   readonly signal: AbortSignal;
 }
 
@@ -39,9 +41,10 @@ export interface KnownTools {
 
 export interface ToolRegistry {
   /**
-   * The tools an agent may call now; connectors are opened in parallel and one that fails is reported as missing.
+   * The tools an agent may call now; connectors are opened in parallel and one that fails, or that the caller may not
+   * use, is reported as missing.
    * @throws INVALID_ARGUMENT (a tool type nobody serves, more tools than a model takes), MCP_DISABLED,
-   * UpstreamError or CONNECTOR_NOT_FOUND of a connector that is required.
+   * UpstreamError, CONNECTOR_NOT_FOUND or FORBIDDEN of a connector that is required.
    */
   resolve(request: ResolveRequest): Promise<ResolvedTools>;
   /** One entry per connector, from the lists read last. Names are stored as `resolve` would. */
@@ -102,7 +105,7 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
       if (unserved !== undefined) throw new INVALID_ARGUMENT(`Tool type not found: ${unserved}`);
       if (sources.mcp.length > 0 && !settings.flag('plugins.ml_commons.mcp_connector_enabled'))
         throw new MCP_DISABLED();
-      const lists = await Promise.all(sources.mcp.map((source) => toolsOfSource(source, request.signal, deps)));
+      const lists = await Promise.all(sources.mcp.map((source) => toolsOfSource(source, request, deps)));
       const found = distinct(lists);
       const tools = await offer(found, request);
       if (tools.length > MAX_TOOLS) throw new INVALID_ARGUMENT(tooMany(tools, found));

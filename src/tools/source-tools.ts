@@ -1,6 +1,7 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
-import { type CauseCode, CONNECTOR_NOT_FOUND, isCatalogueError, UpstreamError } from '../errors.ts';
-import type { DiscoveredTool, McpSessions } from '../mcp/types.ts';
+import { type CauseCode, CONNECTOR_NOT_FOUND, FORBIDDEN, isCatalogueError, UpstreamError } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
+import type { DiscoveredTool, McpCaller, McpSessions } from '../mcp/types.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { isWanted, type McpSource } from './sources.ts';
@@ -22,9 +23,15 @@ export interface SourceTools {
 
 interface SourceDeps {
   readonly sessions: Pick<McpSessions, 'tools'>;
-  readonly connectors: Pick<Connectors, 'find'>;
+  readonly connectors: Pick<Connectors, 'find' | 'visible'>;
   readonly mcpTools: Pick<McpToolStore, 'list'>;
   readonly log: Logger;
+}
+
+/** For whom lists are read, and until when. */
+interface ListFor {
+  readonly caller: McpCaller;
+  readonly signal: AbortSignal;
 }
 
 type Listed =
@@ -35,14 +42,26 @@ type Listed =
  * The wanted tools of one connector, or of its fallback when it fails.
  * @throws the connector's error when it is required, the signal's reason.
  */
-export async function toolsOfSource(source: McpSource, signal: AbortSignal, deps: SourceDeps): Promise<SourceTools> {
+export async function toolsOfSource(source: McpSource, reader: ListFor, deps: SourceDeps): Promise<SourceTools> {
+  const { found, missing } = await toolsOrFallback(source, reader, deps);
+  const { access } = reader.caller.principal;
+  const allowed = found.filter(
+    ({ target, tool }) => !access.deniesTool(target, tool.name) && !access.deniesTool(source.connectorId, tool.name),
+  );
+  return { found: allowed, ...(missing && { missing }) };
+}
+
+async function toolsOrFallback(source: McpSource, reader: ListFor, deps: SourceDeps): Promise<SourceTools> {
   const { connectorId } = source;
-  const own = await list(connectorId, signal, deps);
-  if ('tools' in own) return { found: pick(source, connectorId, own.name, own.tools) };
+  const own = await list(connectorId, reader, deps);
+  if ('tools' in own) {
+    return { found: pick(await withUsableFallback(source, reader, deps), connectorId, own.name, own.tools) };
+  }
   const { code, name } = own;
   const missing = (message: string): MissingTools => ({ connectorId, name, code, message });
-  if (source.fallbackConnectorId !== undefined) {
-    const fallback = await list(source.fallbackConnectorId, signal, deps);
+  // A refusal is no failure: what the connector is known to have is not looked for elsewhere, which would tell it.
+  if (source.fallbackConnectorId !== undefined && !(own.error instanceof FORBIDDEN)) {
+    const fallback = await list(source.fallbackConnectorId, reader, deps);
     if ('tools' in fallback) {
       deps.log.warn(
         { connectorId, fallbackConnectorId: source.fallbackConnectorId, code },
@@ -57,6 +76,30 @@ export async function toolsOfSource(source: McpSource, signal: AbortSignal, deps
   if (source.required) throw own.error;
   deps.log.warn({ connectorId, code }, `MCP tools of connector ${name} are missing: ${own.message}`);
   return { found: [], missing: missing(own.message) };
+}
+
+/** Calls may go to the fallback only for whom may use it. */
+async function withUsableFallback(source: McpSource, { caller }: ListFor, deps: SourceDeps): Promise<McpSource> {
+  const { fallbackConnectorId, ...alone } = source;
+  if (fallbackConnectorId === undefined) return source;
+  const fallback = await deps.connectors.find(fallbackConnectorId);
+  return fallback === undefined || refusalOf(caller.principal, fallback, deps) === undefined ? source : alone;
+}
+
+/** Why the principal may not use a connector through an agent; its name is told only to those who may see it. */
+function refusalOf(
+  principal: Principal,
+  connector: Connector,
+  { connectors }: Pick<SourceDeps, 'connectors'>,
+): { readonly name: string; readonly message: string } | undefined {
+  if (!connectors.visible(principal, connector)) {
+    return { name: connector.id, message: "You don't have permission to access this connector." };
+  }
+  if (principal.access.allows('connector:use')) return undefined;
+  return {
+    name: connector.name,
+    message: 'You need the permission connector:use to use a connector through an agent.',
+  };
 }
 
 /** Tools of the names the failed connector is known to have; all of them when it was never listed. */
@@ -83,7 +126,7 @@ function pick(source: McpSource, target: string, connectorName: string, tools: r
     .map((tool) => ({ source, target, connectorName, tool }));
 }
 
-async function list(connectorId: string, signal: AbortSignal, deps: SourceDeps): Promise<Listed> {
+async function list(connectorId: string, { caller, signal }: ListFor, deps: SourceDeps): Promise<Listed> {
   let connector: Connector | undefined;
   try {
     connector = await deps.connectors.find(connectorId);
@@ -91,8 +134,10 @@ async function list(connectorId: string, signal: AbortSignal, deps: SourceDeps):
       const error = new CONNECTOR_NOT_FOUND(connectorId);
       return { name: connectorId, code: 'not_found', message: error.message, error };
     }
+    const refusal = refusalOf(caller.principal, connector, deps);
+    if (refusal !== undefined) return { ...refusal, code: 'forbidden', error: new FORBIDDEN(refusal.message) };
     if (connector.protocol !== 'mcp_streamable_http') throw notMcp(connector);
-    return { name: connector.name, tools: (await deps.sessions.tools(connectorId, { signal })).tools };
+    return { name: connector.name, tools: (await deps.sessions.tools(connectorId, { signal, caller })).tools };
   } catch (error) {
     signal.throwIfAborted();
     const known = error instanceof UpstreamError || isCatalogueError(error);

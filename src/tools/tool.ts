@@ -4,6 +4,8 @@ import type { ToolSpec } from '../llm/types.ts';
 
 export interface ToolContext {
   readonly principal: Principal;
+  /** The caller's own header fields, for connectors that name them. Never logged. */
+  readonly callerHeaders?: Readonly<Record<string, string>>;
   readonly agentId: string;
   readonly runId: string;
   readonly signal: AbortSignal;

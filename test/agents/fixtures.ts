@@ -1,7 +1,7 @@
 import { driveRun, type LoopEvent } from '../../src/agents/loop.ts';
 import type { LoopLimits } from '../../src/agents/next-action.ts';
 import { runToolCalls } from '../../src/agents/tool-calls.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { ModelAnswer, ToolCall } from '../../src/llm/types.ts';
 import type { FinalAnswerStep, ModelAnswerStep, RunStep } from '../../src/runs/steps.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { runToolCalls } from '../../src/agents/tool-calls.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { ToolCall } from '../../src/llm/types.ts';
 import type { ToolIntentStep, ToolOutcomeStep } from '../../src/runs/steps.ts';
 import { createArgumentChecker } from '../../src/tools/arguments.ts';

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { ActionRequest, ActionResponse } from '../../src/connectors/types.ts';
 import { UpstreamError } from '../../src/errors.ts';
-import { OPEN_PRINCIPAL as WHO } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL as WHO } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { httpBody, mcpBody, type Rig, startRig, startTarget, type Target } from './rig.ts';
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL as WHO } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL as WHO } from '../../src/identity/principals.ts';
 import { httpBody, mcpBody, type Rig, startRig } from './rig.ts';
 
 let rig: Rig;

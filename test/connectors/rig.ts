@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { createConnectors } from '../../src/connectors/service.ts';
 import type { Connectors } from '../../src/connectors/types.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createOutbound } from '../../src/outbound/fetch.ts';
 import { newKeyText, readKey } from '../../src/secrets/master-key.ts';
@@ -49,7 +49,7 @@ export async function startRig({ openMode = true }: { openMode?: boolean } = {})
     outbound,
     redactor,
     audit: createAudit({ log, sink: auditStore }),
-    openMode,
+    openMode: () => openMode,
     log,
   });
   return {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { httpBody, mcpBody, type Rig, startRig } from './rig.ts';
 
@@ -293,7 +293,7 @@ describe('creating a connector', () => {
     await rig.settings.update({ persistent: { [name]: true } });
     const id = await rig.create(mcpBody({ access_mode: 'private' }));
     expect(await rig.connectors.get(OPEN_PRINCIPAL, id)).toMatchObject({ access: 'private' });
-    expect((await failure(mcpBody({ access_mode: 'restricted' }))).message).toMatch(/any backend role/);
+    expect((await failure(mcpBody({ access_mode: 'restricted' }))).message).toMatch(/at least one backend role/);
     expect((await failure(mcpBody({ access_mode: 'x' }))).message).toMatch(/^access_mode must be one of/);
     await rig.settings.update({ persistent: { [name]: null } });
   });

@@ -182,7 +182,7 @@ describe('with a static key', () => {
         const answer = await call(keyed, authorization === undefined ? {} : { authorization }, path);
         expect(answer.status).toBe(401);
         expect(answer.headers['www-authenticate']).toBe('Bearer realm="tenon"');
-        expect(JSON.parse(answer.body)).toMatchObject({ error: { type: 'status_exception' }, status: 401 });
+        expect(JSON.parse(answer.body)).toMatchObject({ error: { type: 'security_exception' }, status: 401 });
         expect(answer.body).not.toContain(KEY);
       }
     },

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { type FakeMcpScript, type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
 import { openPool, type Pool } from './pool.ts';
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CONNECTOR_NOT_FOUND, INVALID_ARGUMENT } from '../../src/errors.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { type FakeMcpScript, type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
 import { openPool, type Pool } from './pool.ts';
 
@@ -74,8 +75,7 @@ describe('MCP connections that end while they open', () => {
       first = false;
       return stale;
     };
-    const principal = { id: 'open', name: 'open' };
-    await expect(pool.sessions.act('weather', 'disable', principal)).rejects.toMatchObject({ statusCode: 404 });
+    await expect(pool.sessions.act('weather', 'disable', OPEN_PRINCIPAL)).rejects.toMatchObject({ statusCode: 404 });
     first = true;
     await expect(pool.sessions.tools('weather')).rejects.toMatchObject({ statusCode: 404 });
     pool.connectors.load = load;

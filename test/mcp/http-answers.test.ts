@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { type FakeMcpScript, type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
 import { openPool, type Pool, textOf } from './pool.ts';
 
@@ -215,7 +216,7 @@ describe('answers of MCP servers over HTTP', () => {
     await pool.sessions.call('weather', {
       tool: 'echo',
       argumentsText: '{"id":12345678901234567890,"x":1.0,"s":"$& ID \\u00e9"}',
-      principal: { id: 'open', name: 'open' },
+      principal: OPEN_PRINCIPAL,
     });
     const body = server.of('tools/call')[0]?.body ?? '';
     expect(body).toContain('"arguments":{"id":12345678901234567890,"x":1.0,"s":"$& ID \\u00e9"}');

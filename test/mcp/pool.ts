@@ -1,6 +1,6 @@
 import type { ClientConfig, Connector, Connectors, McpEndpoint } from '../../src/connectors/types.ts';
 import { CONNECTOR_NOT_FOUND } from '../../src/errors.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { createMcpSessions, type PoolLimits } from '../../src/mcp/sessions.ts';
 import type { McpCall, McpCallResult, McpSessions } from '../../src/mcp/types.ts';
 import { createOutbound } from '../../src/outbound/fetch.ts';
@@ -8,7 +8,7 @@ import type { AuditEntry } from '../../src/schemas/audit.ts';
 import { type ConnectionStore, createConnectionStore } from '../../src/store/connections.ts';
 import { createMcpToolStore, type McpToolStore } from '../../src/store/mcp-tools.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import { createRedactor } from '../../src/telemetry/redactor.ts';
+import { createRedactor, type Redactor } from '../../src/telemetry/redactor.ts';
 import { sqliteDatabase } from '../support/databases.ts';
 
 const POLICY: McpEndpoint['policy'] = {
@@ -36,16 +36,31 @@ const CONFIG: ClientConfig = {
 export interface Pool {
   readonly sessions: McpSessions;
   /** Replaceable members: what the pool asks for is looked up at each use. */
-  readonly connectors: { -readonly [M in 'load' | 'find' | 'mcpEndpoint' | 'onChange']: Connectors[M] };
+  readonly connectors: {
+    -readonly [M in
+      | 'load'
+      | 'find'
+      | 'visible'
+      | 'requireVisible'
+      | 'requireOwned'
+      | 'mcpEndpoint'
+      | 'onChange']: Connectors[M];
+  };
   readonly connections: ConnectionStore;
   readonly mcpTools: McpToolStore;
   readonly lines: string[];
+  readonly redactor: Redactor;
   readonly audited: AuditEntry[];
   /** Adds a connector to an address; its id is its name. */
   add(
     name: string,
     url: string,
-    options?: { headers?: Record<string, string>; config?: Partial<ClientConfig>; protocol?: 'http' },
+    options?: {
+      headers?: Record<string, string>;
+      passthroughHeaders?: readonly string[];
+      config?: Partial<ClientConfig>;
+      protocol?: 'http';
+    },
   ): void;
   /** A change of a stored connector: a new revision, announced. */
   update(name: string, change: Partial<{ url: string; headers: Record<string, string> }>): Promise<void>;
@@ -78,6 +93,9 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
       return record.connector;
     },
     find: async (id: string) => records.get(id)?.connector,
+    visible: () => true,
+    requireVisible: () => undefined,
+    requireOwned: () => undefined,
     list: async () => [...records.values()].map(({ connector }) => connector),
     async mcpEndpoint(connector: Connector): Promise<McpEndpoint> {
       const record = records.get(connector.id);
@@ -92,7 +110,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
       outbound,
       connections,
       mcpTools,
-      settings: { flag: () => enabled },
+      settings: { flag: (name) => enabled && name.endsWith('.mcp_connector_enabled') },
       audit: { record: async (entry) => void audited.push(entry) },
       redactor,
       log,
@@ -108,6 +126,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
     connections,
     mcpTools,
     lines,
+    redactor,
     audited,
     add(name, url, options = {}) {
       const connector: Connector = {
@@ -116,6 +135,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
         protocol: options.protocol ?? 'mcp_streamable_http',
         parameters: {},
         url,
+        ...(options.passthroughHeaders && { passthroughHeaders: options.passthroughHeaders }),
         clientConfig: { ...CONFIG, ...options.config },
         revision: 1,
       };

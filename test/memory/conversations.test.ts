@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { newId } from '../../src/ids.ts';
 import { createConversationLocks } from '../../src/memory/conversation-locks.ts';
 import { type Conversations, createConversations } from '../../src/memory/conversations.ts';

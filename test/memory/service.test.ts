@@ -1,13 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL, STATIC_KEY_PRINCIPAL } from '../../src/identity/principal.ts';
+import type { Principal } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL, STATIC_KEY_PRINCIPAL } from '../../src/identity/principals.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { createMemory, type Memory } from '../../src/memory/service.ts';
 import { createMemoryStore } from '../../src/store/memory.ts';
 import { createClock } from '../support/clock.ts';
 import { sqliteDatabase } from '../support/databases.ts';
+import { userPrincipal } from '../support/principals.ts';
 
 const me = OPEN_PRINCIPAL;
-const ann = { id: 'u-ann', name: 'ann' };
-const bob = { id: 'u-bob', name: 'bob' };
+const ann = userPrincipal('ann');
+const bob = userPrincipal('bob');
 const clock = createClock(Date.UTC(2026, 10, 30, 12));
 let fresh: Awaited<ReturnType<typeof sqliteDatabase>>;
 let memory: Memory;
@@ -148,7 +151,7 @@ describe('memories', () => {
   it('of a user are closed to other users and open to the operator', async () => {
     const { memory_id: id } = await memory.create(ann, { name: 'private' });
     const { message_id: message } = await memory.addMessage(ann, id, { input: 'hi' });
-    expect(await memory.get(ann, id)).toMatchObject({ user: 'u-ann' });
+    expect(await memory.get(ann, id)).toMatchObject({ user: 'ann' });
     expect(await memory.get(STATIC_KEY_PRINCIPAL, id)).toMatchObject({ name: 'private' });
     const denied = {
       statusCode: 401,
@@ -167,6 +170,46 @@ describe('memories', () => {
     ];
     for (const attempt of attempts) await expect(attempt).rejects.toMatchObject(denied);
     expect(await memory.get(me, await named('mine'))).not.toHaveProperty('user');
+  });
+
+  it('of the operator are closed to users', async () => {
+    const id = await named('from before there were users');
+    await expect(memory.get(ann, id)).rejects.toMatchObject({ statusCode: 401 });
+    expect(await memory.get(userPrincipal('root', { access: { admin: true } }), id)).toMatchObject({ memory_id: id });
+  });
+
+  it("of an API key are its user's", async () => {
+    const key: Principal = { ...ann, id: 'key:1', kind: 'api_key', owner: 'user:ann' };
+    const { memory_id: id } = await memory.create(key, { name: 'by key' });
+    expect(await memory.get(ann, id)).toMatchObject({ user: 'ann', name: 'by key' });
+    await expect(memory.get(bob, id)).rejects.toMatchObject({ statusCode: 401 });
+  });
+
+  it("are listed for their user only, also page by page; an administrator's list has all", async () => {
+    const [carl, dora] = [userPrincipal('carl'), userPrincipal('dora')];
+    for (const name of ['1', '2', '3']) {
+      await memory.create(carl, { name: `carl ${name}` });
+      await memory.create(dora, { name: `dora ${name}` });
+    }
+    const names = async (principal: Principal, page = {}): Promise<unknown> =>
+      ((await memory.list(principal, page)).memories as JsonObject[]).map(({ name }) => name);
+    expect(await names(carl)).toEqual(['carl 3', 'carl 2', 'carl 1']);
+    expect(await memory.list(carl, { max_results: '2' })).toMatchObject({
+      memories: [{ name: 'carl 3' }, { name: 'carl 2' }],
+      next_token: 2,
+    });
+    expect(await names(carl, { max_results: '2', next_token: '2' })).toEqual(['carl 1']);
+    expect(await names(userPrincipal('nobody'))).toEqual([]);
+    expect(await names(STATIC_KEY_PRINCIPAL, { max_results: '4' })).toEqual(['dora 3', 'carl 3', 'dora 2', 'carl 2']);
+  });
+
+  it("hold no traces that another wrote below one's message", async () => {
+    const { memory_id: hers } = await memory.create(ann, { name: 'hers' });
+    const { message_id: turn } = await memory.addMessage(ann, hers, { input: 'hi' });
+    await memory.addMessage(ann, hers, { response: 'mine', parent_message_id: turn, trace_number: 1 });
+    const { memory_id: his } = await memory.create(bob, { name: 'his' });
+    await memory.addMessage(bob, his, { response: 'slipped in', parent_message_id: turn, trace_number: 2 });
+    expect((await memory.traces(ann, turn, {})).traces).toMatchObject([{ response: 'mine', memory_id: hers }]);
   });
 });
 

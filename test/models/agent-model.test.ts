@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { compileBody, renderBody } from '../../src/connectors/template.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { type JsonObject, parseJson } from '../../src/json.ts';
 import { openAiChat } from '../../src/llm/codecs/openai-chat.ts';
 import type { ModelRequest } from '../../src/llm/types.ts';

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { startApp, type TestApp } from '../support/build-app.ts';
 import { databases } from '../support/databases.ts';
 
@@ -36,7 +37,7 @@ const warnings = (app: TestApp) => app.lines.filter((line) => line.includes('Ano
 
 async function startRun(app: TestApp, messageId: string): Promise<void> {
   const { database, memory } = app.services;
-  const { memory_id: memoryId } = await memory.create({ id: 'open', name: 'open' }, { name: 'talk' });
+  const { memory_id: memoryId } = await memory.create(OPEN_PRINCIPAL, { name: 'talk' });
   await database.kysely
     .insertInto('messages')
     .values({ id: messageId, memory_id: memoryId, seq: 1, input: 'q', response: '', version: 1, create_time: 1 })

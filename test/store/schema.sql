@@ -1,3 +1,24 @@
+CREATE TABLE api_keys (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  -- SHA-256 of the secret part, hex; the key itself is shown once.
+  secret_hash TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  owner_name TEXT NOT NULL,
+  -- Of the owner when the key was made; in force only for owners that are no users of this store.
+  backend_roles TEXT NOT NULL,
+  -- Names of roles that narrow those of the owner; NULL does not narrow.
+  roles TEXT,
+  -- Permission patterns that narrow the roles; NULL does not narrow.
+  scope TEXT,
+  expires_time BIGINT,
+  revoked_time BIGINT,
+  last_used_time BIGINT,
+  create_time BIGINT NOT NULL
+);
+
+CREATE INDEX api_keys_by_owner ON api_keys (owner, create_time);
+
 CREATE TABLE audit (
   id TEXT PRIMARY KEY,
   time BIGINT NOT NULL,
@@ -11,9 +32,11 @@ CREATE TABLE audit (
   duration_ms BIGINT,
   bytes BIGINT,
   detail TEXT
-);
+, arguments TEXT, result TEXT);
 
 CREATE INDEX audit_by_connector ON audit (connector_id, time);
+
+CREATE INDEX audit_by_principal ON audit (principal, time);
 
 CREATE INDEX audit_by_time ON audit (time, id);
 
@@ -101,6 +124,8 @@ CREATE TABLE memories (
   updated_time BIGINT NOT NULL
 );
 
+CREATE INDEX memories_by_owner ON memories (owner, updated_time, seq_no);
+
 CREATE INDEX memories_by_updated_time ON memories (updated_time, seq_no);
 
 CREATE TABLE messages (
@@ -137,6 +162,21 @@ CREATE TABLE offered_names (
 CREATE TABLE processes (
   id TEXT PRIMARY KEY,
   seen_time BIGINT NOT NULL
+);
+
+CREATE TABLE role_mappings (
+  role TEXT PRIMARY KEY,
+  users TEXT NOT NULL,
+  backend_roles TEXT NOT NULL,
+  description TEXT,
+  last_updated_time BIGINT NOT NULL
+);
+
+CREATE TABLE roles (
+  name TEXT PRIMARY KEY,
+  body TEXT NOT NULL,
+  create_time BIGINT NOT NULL,
+  last_updated_time BIGINT NOT NULL
 );
 
 CREATE TABLE run_steps (
@@ -183,6 +223,12 @@ CREATE TABLE settings (
   PRIMARY KEY (scope, name)
 );
 
+CREATE TABLE sign_in_failures (
+  subject TEXT PRIMARY KEY,
+  failures BIGINT NOT NULL,
+  last_time BIGINT NOT NULL
+);
+
 CREATE TABLE tasks (
   id TEXT PRIMARY KEY,
   task_type TEXT NOT NULL,
@@ -196,6 +242,20 @@ CREATE TABLE tasks (
   run_at BIGINT,
   create_time BIGINT NOT NULL,
   last_update_time BIGINT NOT NULL
-);
+, owner TEXT);
 
 CREATE INDEX tasks_by_state ON tasks (state, run_at);
+
+CREATE TABLE users (
+  name TEXT PRIMARY KEY,
+  -- scrypt, with its parameters and salt; never the password.
+  password_hash TEXT NOT NULL,
+  backend_roles TEXT NOT NULL,
+  -- Roles the user has directly, beside those that mappings give.
+  roles TEXT NOT NULL,
+  attributes TEXT NOT NULL,
+  description TEXT,
+  disabled SMALLINT NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1)),
+  create_time BIGINT NOT NULL,
+  last_updated_time BIGINT NOT NULL
+);

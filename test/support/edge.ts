@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { createServer } from '../../src/http/server.ts';
-import { OPEN_PRINCIPAL, STATIC_KEY_PRINCIPAL } from '../../src/identity/principal.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createRedactor, type Redactor } from '../../src/telemetry/redactor.ts';
+import { startIdentity } from './identity.ts';
 
 export interface Edge {
   readonly app: FastifyInstance;
@@ -24,11 +24,12 @@ export async function startEdge(
   const lines: string[] = [];
   const redactor = createRedactor();
   const log = createLogger({ level: 'trace', redactor, stream: { write: (line: string) => void lines.push(line) } });
+  const identity = await startIdentity({ staticKey: options.apiKey });
   const app = await createServer({
     log,
     redactor,
-    apiKey: options.apiKey,
-    principals: { open: OPEN_PRINCIPAL, apiKey: STATIC_KEY_PRINCIPAL },
+    authenticator: identity.authenticator,
+    authorization: identity.authorization,
     routes,
   });
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
@@ -40,7 +41,10 @@ export async function startEdge(
     lines,
     redactor,
     raw: (octets) => exchange(port, octets),
-    close: () => app.close(),
+    async close() {
+      await app.close();
+      await identity.close();
+    },
   };
 }
 

@@ -9,7 +9,7 @@ import { modelRoutes } from '../../src/http/routes/models.ts';
 import { taskRoutes } from '../../src/http/routes/tasks.ts';
 import { createModelClient } from '../../src/llm/client.ts';
 import type { ModelClient } from '../../src/llm/types.ts';
-import { createModelGroups } from '../../src/models/groups.ts';
+import { createModelGroups, type ModelGroups } from '../../src/models/groups.ts';
 import { createModels, type Models } from '../../src/models/service.ts';
 import { createOutbound } from '../../src/outbound/fetch.ts';
 import * as connectorSchemas from '../../src/schemas/connectors.ts';
@@ -36,6 +36,7 @@ export interface ModelPlatform {
   readonly rest: Rest;
   readonly connectors: Connectors;
   readonly models: Models;
+  readonly groups: ModelGroups;
   readonly tasks: Tasks;
   readonly documents: Documents;
   readonly client: ModelClient;
@@ -60,9 +61,18 @@ export async function startModelPlatform(): Promise<ModelPlatform> {
   const outbound = createOutbound({ log });
   const vault = createVault(readKey(newKeyText(), 'a test'));
   const now = Date.now;
-  const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode: true, log });
+  const connectors = createConnectors({
+    documents,
+    vault,
+    settings,
+    outbound,
+    redactor,
+    audit,
+    openMode: () => true,
+    log,
+  });
   const tasks = createTasks({ store: createTaskStore(database) });
-  const groups = createModelGroups({ documents, audit });
+  const groups = createModelGroups({ documents, settings, audit });
   const models = createModels({ documents, connectors, groups, tasks, settings, audit, redactor, log, now });
   const client = createModelClient({ models, connectors, redactor, log, now });
   const edge = await startEdge(async (app) => {
@@ -83,6 +93,7 @@ export async function startModelPlatform(): Promise<ModelPlatform> {
     rest: createRest(edge.url),
     connectors,
     models,
+    groups,
     tasks,
     documents,
     client,

@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs';
 import { driveRun } from '../../src/agents/loop.ts';
 import { runToolCalls } from '../../src/agents/tool-calls.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { createJournal } from '../../src/runs/journal.ts';
 import { type DatabaseOptions, openDatabase } from '../../src/store/database.ts';
 import { createRunStore } from '../../src/store/runs.ts';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { type ModelPlatform, startModelPlatform } from '../support/model-platform.ts';
+import { userPrincipal } from '../support/principals.ts';
 import { ID } from '../support/rest.ts';
 
 let platform: ModelPlatform;
@@ -63,6 +64,22 @@ describe('a task', () => {
       result: 'deleted',
     });
     expect(await platform.rest.send('GET', `/tasks/${id}`)).toMatchObject({ status: 404 });
+  });
+
+  it('of another is answered as if it did not exist', async () => {
+    const ann = userPrincipal('ann');
+    const bob = userPrincipal('bob');
+    const id = await platform.tasks.create({ type: 'AGENT_EXECUTION', state: 'COMPLETED', owner: 'user:ann' });
+    const unowned = await platform.tasks.create({ type: 'AGENT_EXECUTION', state: 'COMPLETED' });
+    const hidden = { statusCode: 404, message: 'Failed to find task' };
+    await expect(platform.tasks.get(bob, id)).rejects.toMatchObject(hidden);
+    await expect(platform.tasks.delete(bob, id)).rejects.toMatchObject(hidden);
+    await expect(platform.tasks.get(ann, unowned)).rejects.toMatchObject(hidden);
+    expect(await platform.tasks.get(ann, id)).toEqual(await platform.tasks.get(OPEN_PRINCIPAL, id));
+    expect(await platform.tasks.get({ ...ann, id: 'key:1', kind: 'api_key', owner: 'user:ann' }, id)).toMatchObject({
+      state: 'COMPLETED',
+    });
+    expect(await platform.tasks.delete(ann, id)).toMatchObject({ result: 'deleted' });
   });
 
   it('that is unknown is a 404', async () => {

@@ -1,11 +1,12 @@
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { CONNECTOR_NOT_FOUND, UpstreamError } from '../../src/errors.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principal.ts';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import type { McpCall, McpCallResult } from '../../src/mcp/types.ts';
 import { resultText } from '../../src/tools/mcp-result.ts';
 import { createMcpTool, type McpToolDefinition } from '../../src/tools/mcp-tool.ts';
+import { userPrincipal } from '../support/principals.ts';
 
 const result = (content: JsonObject[], rest: Partial<McpCallResult> = {}): McpCallResult => ({
   content,
@@ -15,6 +16,58 @@ const result = (content: JsonObject[], rest: Partial<McpCallResult> = {}): McpCa
   ...rest,
 });
 const text = (value: string): JsonObject => ({ type: 'text', text: value });
+
+describe('a tool denied to the caller', () => {
+  const denied = userPrincipal('ann', { access: { deniesTool: (id, tool) => id === 'c' && tool === 'own' } });
+  const context = { principal: denied, agentId: 'a', runId: 'r', signal: new AbortController().signal };
+  const definition: McpToolDefinition = {
+    offeredAs: 'own',
+    connectorId: 'c',
+    tool: 'own',
+    description: '',
+    inputSchema: {},
+    annotations: undefined,
+    includeOutput: false,
+  };
+
+  async function run(more: Partial<McpToolDefinition>) {
+    const called: string[] = [];
+    const sessions = {
+      async call(connectorId: string): Promise<McpCallResult> {
+        called.push(connectorId);
+        if (connectorId === 'down')
+          throw new UpstreamError({
+            code: 'connection_refused',
+            destination: 'down',
+            message: 'Down.',
+            statusCode: 502,
+            delivered: 'no',
+          });
+        return result([text('ok')]);
+      },
+    };
+    const tool = createMcpTool({ ...definition, ...more }, { sessions, log: pino({ level: 'silent' }) });
+    return { called, result: await tool.execute('{}', context) };
+  }
+
+  it('is not called', async () => {
+    expect(await run({})).toEqual({
+      called: [],
+      result: {
+        text: expect.stringContaining("You don't have permission to call the tool own"),
+        isError: true,
+        outcome: 'error',
+      },
+    });
+    expect((await run({ connectorId: 'other' })).result.text).toBe('ok');
+  });
+
+  it('is not called at the fallback connector either', async () => {
+    const { called, result: refused } = await run({ connectorId: 'down', fallbackConnectorId: 'c' });
+    expect(called).toEqual(['down']);
+    expect(refused).toMatchObject({ isError: true, text: expect.stringContaining('permission') });
+  });
+});
 
 describe('the text of a result', () => {
   it('joins texts', () => {

@@ -33,6 +33,8 @@ export interface TurnRequest {
   readonly agentId: string;
   readonly agent: JsonObject;
   readonly input: AgentInput;
+  /** The caller's own header fields, for connectors that name them. Never stored. */
+  readonly callerHeaders?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   /** Sees the run while it happens. */
   readonly emit?: (event: LoopEvent) => void;
@@ -119,6 +121,7 @@ async function answerTurn(opened: OpenedTurn, deps: ConversationalDeps): Promise
       agent: opened.agent,
       parameters: settings.parameters,
       ...(settings.selectedTools ? { selected: settings.selectedTools } : {}),
+      caller: { principal: opened.principal, ...(opened.callerHeaders && { headers: opened.callerHeaders }) },
       signal: opened.signal,
     });
     const { tools, missing } = resolved;
@@ -153,7 +156,7 @@ async function drive(
   append: (step: RunStep) => Promise<void>,
   { modelClient, checker }: ConversationalDeps,
 ): Promise<void> {
-  const { principal, agentId, question, settings, signal } = opened;
+  const { principal, agentId, question, settings, signal, callerHeaders } = opened;
   const system = [settings.systemPrompt, ...missingNote(missing)].join('\n\n');
   const specs = tools.map((tool) => tool.spec);
   await driveRun([], {
@@ -180,7 +183,7 @@ async function drive(
       runToolCalls(turn, calls, {
         tools,
         checker,
-        context: { principal, agentId, runId, signal },
+        context: { principal, agentId, runId, signal, ...(callerHeaders && { callerHeaders }) },
         concurrency: settings.parallelToolCalls === false ? 1 : CONCURRENCY,
         resultLimit: settings.resultLimit,
         record,

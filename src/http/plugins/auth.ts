@@ -1,18 +1,30 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { FORBIDDEN, INVALID_ARGUMENT, UNAUTHORIZED } from '../../errors.ts';
+import {
+  FORBIDDEN,
+  INVALID_ARGUMENT,
+  NO_PERMISSION,
+  NOT_SIGNED_IN,
+  SIGN_IN_UNAVAILABLE,
+  TOO_MANY_SIGN_INS,
+} from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
+import type { Authenticator, Authorization } from '../../identity/types.ts';
 import { refusalInOpenMode } from '../open-mode.ts';
 
 export interface AuthOptions {
-  /** The one static key; `undefined` is open mode. */
-  readonly apiKey: string | undefined;
-  readonly principals: { readonly open: Principal; readonly apiKey: Principal };
+  readonly authenticator: Authenticator;
+  readonly authorization: Authorization;
 }
 
-/** Who is calling (product.md, "Who may call"): the holder of the static key, or anybody on loopback in open mode. */
-export const authPlugin = fastifyPlugin<AuthOptions>(async (app: FastifyInstance, { apiKey, principals }) => {
+const SIGN_IN_RETRY_MS = 5000;
+
+/**
+ * Who is calling, and whether they may do what the route is for, both before the body is read (product.md, "Who may
+ * call"). Routes marked `public` answer anybody, but in open mode loopback alone.
+ */
+export const authPlugin = fastifyPlugin<AuthOptions>(async (app: FastifyInstance, options) => {
+  const { authenticator, authorization } = options;
   app.decorateRequest('principal', null as unknown as Principal);
 
   // Node keeps the first of several and says nothing; whoever reads another one would see another request (RFC 9112 3.2).
@@ -21,40 +33,38 @@ export const authPlugin = fastifyPlugin<AuthOptions>(async (app: FastifyInstance
     if (hosts.length > 1) throw new INVALID_ARGUMENT('The request has more than one Host header');
   });
 
-  if (apiKey === undefined) {
-    app.addHook('onRequest', async (request) => {
-      request.principal = principals.open;
-      const refusal = refusalInOpenMode({
-        method: request.method,
-        target: request.url,
-        headers: request.headers,
-        peer: request.socket.remoteAddress,
-        localPort: request.socket.localPort,
-      });
-      if (refusal !== undefined) throw new FORBIDDEN(refusal);
-    });
-    return;
-  }
-
-  const expected = digest(apiKey);
   app.addHook('onRequest', async (request, reply) => {
-    request.principal = principals.apiKey;
-    if (request.routeOptions.config.public) return;
-    const given = presentedKey(request);
-    if (given !== undefined && timingSafeEqual(digest(given), expected)) return;
-    reply.header('www-authenticate', 'Bearer realm="tenon"');
-    throw new UNAUTHORIZED(
-      given === undefined
-        ? 'Authentication is required: send the API key as "Authorization: Bearer <key>"'
-        : 'The API key is not valid',
-    );
+    const { config } = request.routeOptions;
+    if (config.public) {
+      if (authenticator.mode() === 'open') refuseElsewhere(request);
+      return;
+    }
+    const { authorization: presented } = request.headers;
+    const signIn = await authenticator.signIn({ authorization: presented, peer: request.socket.remoteAddress });
+    if (!signIn.ok) {
+      const { reason, retryAfterMs, unavailable } = signIn;
+      if (unavailable) throw Object.assign(new SIGN_IN_UNAVAILABLE(reason), { retryAfterMs: SIGN_IN_RETRY_MS });
+      if (retryAfterMs !== undefined) throw Object.assign(new TOO_MANY_SIGN_INS(reason), { retryAfterMs });
+      reply.header('www-authenticate', [...authenticator.challenges()]);
+      throw new NOT_SIGNED_IN(reason);
+    }
+    request.principal = signIn.principal;
+    if (signIn.principal.kind === 'open') refuseElsewhere(request);
+    if (config.permission === undefined) return;
+    const refusal = authorization.refusal(signIn.principal, config.permission);
+    if (refusal !== undefined) throw new NO_PERMISSION(refusal);
   });
 });
 
-function presentedKey(request: FastifyRequest): string | undefined {
-  return /^(?:Bearer|ApiKey) +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1];
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+/** @throws FORBIDDEN for a caller that open mode does not answer */
+function refuseElsewhere({ method, url, headers, socket, protocol }: FastifyRequest): void {
+  const refusal = refusalInOpenMode({
+    method,
+    target: url,
+    headers,
+    peer: socket.remoteAddress,
+    localPort: socket.localPort,
+    secure: protocol === 'https',
+  });
+  if (refusal !== undefined) throw new FORBIDDEN(refusal);
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Server as SecureServer } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { rawAnswer } from '../raw-answer.ts';
@@ -22,9 +23,20 @@ const UNAVAILABLE = rawAnswer(
  */
 export const closingPlugin = fastifyPlugin(async (app: FastifyInstance) => {
   const running = new Map<Socket, Set<ServerResponse>>();
+  const shakingHands = new Map<string, Socket>();
+  const secure = app.server instanceof SecureServer;
   let closing = false;
 
-  app.server.on('connection', (socket: Socket) => {
+  if (secure) {
+    app.server.on('connection', (socket: Socket) => {
+      if (closing) return void socket.destroy();
+      const peer = peerOf(socket);
+      shakingHands.set(peer, socket);
+      socket.once('close', () => shakingHands.delete(peer));
+    });
+  }
+  app.server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
+    shakingHands.delete(peerOf(socket));
     if (closing) return void socket.destroy();
     running.set(socket, new Set());
     socket.once('close', () => running.delete(socket));
@@ -52,9 +64,14 @@ export const closingPlugin = fastifyPlugin(async (app: FastifyInstance) => {
 
   app.addHook('preClose', async () => {
     closing = true;
+    for (const socket of shakingHands.values()) socket.destroy();
     for (const [socket, responses] of running) if (responses.size === 0) socket.destroy();
   });
   app.addHook('onSend', async (_request, reply) => {
     if (closing) reply.header('connection', 'close');
   });
 });
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

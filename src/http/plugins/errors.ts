@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { Redactor } from '../../telemetry/redactor.ts';
@@ -50,6 +51,9 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
     const config = request.routeOptions.config;
     const reason = redactor.cleanContent(report.reason);
     if (config.profileEnvelope) return { error: reason, exception: reason };
+    if (config.securityEnvelope && report.exception !== 'OpenSearchSecurityException') {
+      return securityAnswer(error, report.status, reason);
+    }
     if (config.executeEnvelope && request.running && !report.parsing) {
       const details = { type: report.exception, reason: report.status === 400 ? 'Invalid Request' : 'System Error' };
       return { status: report.status, error: { ...details, details: reason, ...actionOf(report) } };
@@ -69,6 +73,17 @@ export const errorsPlugin = fastifyPlugin<ErrorsOptions>(async (app: FastifyInst
     return { type: wireType(report.exception), reason: redactor.cleanContent(report.reason), ...inner };
   }
 });
+
+/** `{"status":"NOT_FOUND","message":…}`; of a body that cannot be used `{"status":"error","reason":…}` with details. */
+function securityAnswer(error: Error, status: number, reason: string): unknown {
+  if (status !== 400) return { status: phraseOf(status), message: reason };
+  const { details } = error as { details?: Readonly<Record<string, unknown>> };
+  return { status: 'error', reason, ...details };
+}
+
+function phraseOf(status: number): string {
+  return (STATUS_CODES[status] ?? String(status)).toUpperCase().replaceAll(/[^A-Z]+/g, '_');
+}
 
 /** Nobody can be answered any more: the caller closed the connection, or the server did when it had to end. */
 function isGone({ raw, socket }: FastifyRequest, reply: FastifyReply): boolean {

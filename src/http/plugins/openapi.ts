@@ -16,8 +16,10 @@ export async function describeRoutes(app: FastifyInstance, version: string): Pro
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: 'http://127.0.0.1:9200' }],
-      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
-      security: [{ apiKey: [] }, {}],
+      components: {
+        securitySchemes: { user: { type: 'http', scheme: 'basic' }, apiKey: { type: 'http', scheme: 'bearer' } },
+      },
+      security: [{ user: [] }, { apiKey: [] }, {}],
     },
     refResolver: {
       buildLocalReference: (json, _baseUri, _fragment, index) =>

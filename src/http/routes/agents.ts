@@ -1,7 +1,7 @@
-import type { FastifyPluginAsync, FastifyReply } from 'fastify';
-import { type Static, Type } from 'typebox';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { FastifyReply } from 'fastify';
+import { Type } from 'typebox';
 import type { Agents } from '../../agents/service.ts';
-import type { JsonObject } from '../../json.ts';
 import {
   Agent,
   ExecuteAgentRequest,
@@ -11,7 +11,7 @@ import {
   RegisterAgentResponse,
   UpdateAgentRequest,
 } from '../../schemas/agents.ts';
-import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { jsonRef, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import { truthy } from '../query.ts';
 import { warningHeader } from '../warning.ts';
 
@@ -21,42 +21,39 @@ export interface AgentRoutesOptions {
 
 const INDEX = '.plugins-ml-agent';
 const AgentId = Type.Object({ agent_id: Type.String() });
-type Body = { Body: JsonObject };
-type OfAgent = { Params: Static<typeof AgentId> };
-type Probe = { Querystring: Static<typeof ProbeQuery> };
 
 /** Agents, below either prefix of the API. */
-export const agentRoutes: FastifyPluginAsync<AgentRoutesOptions> = async (app, { agents }) => {
+export const agentRoutes: FastifyPluginAsyncTypebox<AgentRoutesOptions> = async (app, { agents }) => {
   const tags = ['agents'];
 
-  app.post<Body>(
+  app.post(
     '/agents/_register',
     {
-      schema: { tags, body: ref(RegisterAgentRequest), response: { 200: ref(RegisterAgentResponse) } },
+      schema: { tags, body: jsonRef(RegisterAgentRequest), response: { 200: jsonRef(RegisterAgentResponse) } },
       config: { permission: 'agent:create' },
     },
     ({ principal, body }) => agents.register(principal, body),
   );
 
-  app.get<OfAgent & Probe>(
+  app.get(
     '/agents/:agent_id',
     {
-      schema: { tags, params: AgentId, querystring: ProbeQuery, response: { 200: ref(Agent) } },
+      schema: { tags, params: AgentId, querystring: ProbeQuery, response: { 200: jsonRef(Agent) } },
       config: { permission: 'agent:read' },
     },
     ({ principal, params, query }) => agents.get(principal, params.agent_id, { probe: truthy(query.probe) }),
   );
 
-  app.put<OfAgent & Body>(
+  app.put(
     '/agents/:agent_id',
     {
-      schema: { tags, params: AgentId, body: ref(UpdateAgentRequest), response: { 200: ref(WriteResponse) } },
+      schema: { tags, params: AgentId, body: jsonRef(UpdateAgentRequest), response: { 200: ref(WriteResponse) } },
       config: { permission: 'agent:update' },
     },
     async ({ principal, params, body }) => writeResponse(INDEX, await agents.update(principal, params.agent_id, body)),
   );
 
-  app.delete<OfAgent>(
+  app.delete(
     '/agents/:agent_id',
     {
       schema: { tags, params: AgentId, response: { 200: ref(WriteResponse) } },
@@ -65,14 +62,19 @@ export const agentRoutes: FastifyPluginAsync<AgentRoutesOptions> = async (app, {
     async ({ principal, params }) => writeResponse(INDEX, await agents.delete(principal, params.agent_id)),
   );
 
-  app.post<OfAgent & Body>(
+  app.post(
     '/agents/:agent_id/_execute',
     {
-      schema: { tags, params: AgentId, body: ref(ExecuteAgentRequest), response: { 200: ref(ExecuteAgentResponse) } },
-      config: { permission: 'agent:execute', executeEnvelope: true },
+      schema: {
+        tags,
+        params: AgentId,
+        body: jsonRef(ExecuteAgentRequest),
+        response: { 200: jsonRef(ExecuteAgentResponse) },
+      },
+      config: { permission: 'agent:execute', executeEnvelope: true, passesHeaders: true },
     },
-    async ({ principal, params, body }, reply) => {
-      const result = await agents.execute(principal, params.agent_id, body, goneSignal(reply));
+    async ({ principal, params, body, callerHeaders }, reply) => {
+      const result = await agents.execute(principal, params.agent_id, body, goneSignal(reply), callerHeaders);
       if (result.warnings.length > 0) reply.header('warning', result.warnings.map(warningHeader));
       return result.body;
     },

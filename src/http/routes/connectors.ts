@@ -1,9 +1,9 @@
-import type { FastifyPluginAsync, FastifyReply } from 'fastify';
-import type { Static } from 'typebox';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { FastifyReply } from 'fastify';
 import type { Connectors } from '../../connectors/types.ts';
 import { EMPTY_BODY, PARSE_FAILED } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { jsonRef, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import {
   ConnectorCreated,
   ConnectorDocument,
@@ -17,19 +17,16 @@ export interface ConnectorRoutesOptions {
   readonly connectors: Connectors;
 }
 
-type Body = { Body: JsonObject };
-type OfConnector = { Params: Static<typeof ConnectorId> };
-
 const INDEX = '.plugins-ml-connector';
 
 /** Connectors, below the prefix of the API. */
-export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async (app, { connectors }) => {
+export const connectorRoutes: FastifyPluginAsyncTypebox<ConnectorRoutesOptions> = async (app, { connectors }) => {
   const tags = ['connectors'];
 
-  app.post<Body>(
+  app.post(
     '/connectors/_create',
     {
-      schema: { tags, body: ref(CreateConnectorRequest), response: { 200: ref(ConnectorCreated) } },
+      schema: { tags, body: jsonRef(CreateConnectorRequest), response: { 200: jsonRef(ConnectorCreated) } },
       config: {
         permission: 'connector:create',
         emptyBody: () => new EMPTY_BODY('Create Connector request has empty body'),
@@ -42,19 +39,24 @@ export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async
     },
   );
 
-  app.get<OfConnector>(
+  app.get(
     '/connectors/:connector_id',
     {
-      schema: { tags, params: ConnectorId, response: { 200: ref(ConnectorDocument) } },
+      schema: { tags, params: ConnectorId, response: { 200: jsonRef(ConnectorDocument) } },
       config: { permission: 'connector:read' },
     },
     ({ principal, params }) => connectors.get(principal, params.connector_id),
   );
 
-  app.put<OfConnector & Body>(
+  app.put(
     '/connectors/:connector_id',
     {
-      schema: { tags, params: ConnectorId, body: ref(UpdateConnectorRequest), response: { 200: ref(WriteResponse) } },
+      schema: {
+        tags,
+        params: ConnectorId,
+        body: jsonRef(UpdateConnectorRequest),
+        response: { 200: ref(WriteResponse) },
+      },
       config: {
         permission: 'connector:update',
         emptyBody: () => new PARSE_FAILED('Failed to update connector: Request body is empty'),
@@ -67,7 +69,7 @@ export const connectorRoutes: FastifyPluginAsync<ConnectorRoutesOptions> = async
     },
   );
 
-  app.delete<OfConnector>(
+  app.delete(
     '/connectors/:connector_id',
     {
       schema: { tags, params: ConnectorId, response: { 200: ref(WriteResponse) } },

@@ -1,8 +1,7 @@
-import type { FastifyPluginAsync } from 'fastify';
-import { type Static, Type } from 'typebox';
-import type { JsonObject } from '../../json.ts';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { Type } from 'typebox';
 import type { Memory as MemoryService } from '../../memory/service.ts';
-import { PageQuery, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { jsonRef, PageQuery, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import {
   CreateMemoryRequest,
   CreateMemoryResponse,
@@ -26,107 +25,103 @@ const MEMORY_INDEX = '.plugins-ml-memory-meta';
 const MESSAGE_INDEX = '.plugins-ml-memory-message';
 const MemoryId = Type.Object({ memory_id: Type.String() });
 const MessageId = Type.Object({ message_id: Type.String() });
-type Body = { Body: JsonObject };
-type Pages = { Querystring: Static<typeof PageQuery> };
-type OfMemory = { Params: Static<typeof MemoryId> };
-type OfMessage = { Params: Static<typeof MessageId> };
 
 /** The legacy conversation memory (contract section 8), below the prefix of the API. */
-export const memoryRoutes: FastifyPluginAsync<MemoryRoutesOptions> = async (app, { memory }) => {
+export const memoryRoutes: FastifyPluginAsyncTypebox<MemoryRoutesOptions> = async (app, { memory }) => {
   const tags = ['memory'];
 
-  app.post<{ Body: JsonObject | undefined }>(
+  app.post(
     '/memory',
     {
-      schema: { tags, response: { 200: ref(CreateMemoryResponse) }, body: ref(CreateMemoryRequest) },
+      schema: { tags, response: { 200: jsonRef(CreateMemoryResponse) }, body: jsonRef(CreateMemoryRequest) },
       config: { permission: 'memory:create', emptyBody: 'allowed' },
     },
     ({ principal, body }) => memory.create(principal, body ?? undefined),
   );
 
-  app.get<Pages>(
+  app.get(
     '/memory',
     {
-      schema: { tags, querystring: PageQuery, response: { 200: ref(MemoryList) } },
+      schema: { tags, querystring: PageQuery, response: { 200: jsonRef(MemoryList) } },
       config: { permission: 'memory:read' },
     },
     ({ principal, query }) => memory.list(principal, query),
   );
 
-  app.get<OfMemory>(
+  app.get(
     '/memory/:memory_id',
     {
-      schema: { tags, params: MemoryId, response: { 200: ref(Memory) } },
+      schema: { tags, params: MemoryId, response: { 200: jsonRef(Memory) } },
       config: { permission: 'memory:read' },
     },
     ({ principal, params }) => memory.get(principal, params.memory_id),
   );
 
-  app.put<OfMemory & Body>(
+  app.put(
     '/memory/:memory_id',
     {
-      schema: { tags, params: MemoryId, body: ref(UpdateMemoryRequest), response: { 200: ref(WriteResponse) } },
+      schema: { tags, params: MemoryId, body: jsonRef(UpdateMemoryRequest), response: { 200: ref(WriteResponse) } },
       config: { permission: 'memory:update' },
     },
     async ({ principal, params, body }) =>
       writeResponse(MEMORY_INDEX, await memory.update(principal, params.memory_id, body)),
   );
 
-  app.delete<OfMemory>(
+  app.delete(
     '/memory/:memory_id',
     {
-      schema: { tags, params: MemoryId, response: { 200: ref(DeleteMemoryResponse) } },
+      schema: { tags, params: MemoryId, response: { 200: jsonRef(DeleteMemoryResponse) } },
       config: { permission: 'memory:delete' },
     },
     ({ principal, params }) => memory.delete(principal, params.memory_id),
   );
 
-  app.post<OfMemory & Body>(
+  app.post(
     '/memory/:memory_id/messages',
     {
       schema: {
         tags,
         params: MemoryId,
-        body: ref(CreateMessageRequest),
-        response: { 200: ref(CreateMessageResponse) },
+        body: jsonRef(CreateMessageRequest),
+        response: { 200: jsonRef(CreateMessageResponse) },
       },
       config: { permission: 'memory:update' },
     },
     ({ principal, params, body }) => memory.addMessage(principal, params.memory_id, body),
   );
 
-  app.get<OfMemory & Pages>(
+  app.get(
     '/memory/:memory_id/messages',
     {
-      schema: { tags, params: MemoryId, querystring: PageQuery, response: { 200: ref(MessageList) } },
+      schema: { tags, params: MemoryId, querystring: PageQuery, response: { 200: jsonRef(MessageList) } },
       config: { permission: 'memory:read' },
     },
     ({ principal, params, query }) => memory.messages(principal, params.memory_id, query),
   );
 
-  app.get<OfMessage>(
+  app.get(
     '/memory/message/:message_id',
     {
-      schema: { tags, params: MessageId, response: { 200: ref(Message) } },
+      schema: { tags, params: MessageId, response: { 200: jsonRef(Message) } },
       config: { permission: 'memory:read' },
     },
     ({ principal, params }) => memory.message(principal, params.message_id),
   );
 
-  app.put<OfMessage & Body>(
+  app.put(
     '/memory/message/:message_id',
     {
-      schema: { tags, params: MessageId, body: ref(UpdateMessageRequest), response: { 200: ref(WriteResponse) } },
+      schema: { tags, params: MessageId, body: jsonRef(UpdateMessageRequest), response: { 200: ref(WriteResponse) } },
       config: { permission: 'memory:update' },
     },
     async ({ principal, params, body }) =>
       writeResponse(MESSAGE_INDEX, await memory.updateMessage(principal, params.message_id, body)),
   );
 
-  app.get<OfMessage & Pages>(
+  app.get(
     '/memory/message/:message_id/traces',
     {
-      schema: { tags, params: MessageId, querystring: PageQuery, response: { 200: ref(TraceList) } },
+      schema: { tags, params: MessageId, querystring: PageQuery, response: { 200: jsonRef(TraceList) } },
       config: { permission: 'memory:read' },
     },
     ({ principal, params, query }) => memory.traces(principal, params.message_id, query),

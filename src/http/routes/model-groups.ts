@@ -1,9 +1,7 @@
-import type { FastifyPluginAsync } from 'fastify';
-import type { Static } from 'typebox';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { EMPTY_BODY } from '../../errors.ts';
-import type { JsonObject } from '../../json.ts';
 import type { ModelGroups } from '../../models/groups.ts';
-import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { jsonRef, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import {
   ModelGroup,
   ModelGroupId,
@@ -16,44 +14,41 @@ export interface ModelGroupRoutesOptions {
   readonly modelGroups: ModelGroups;
 }
 
-type OfGroup = { Params: Static<typeof ModelGroupId> };
-type WithBody = { Body: JsonObject };
-
 const emptyBody = () => new EMPTY_BODY('Model group request has empty body');
 
 /** Model groups, below the prefix of the API. */
-export const modelGroupRoutes: FastifyPluginAsync<ModelGroupRoutesOptions> = async (app, { modelGroups }) => {
+export const modelGroupRoutes: FastifyPluginAsyncTypebox<ModelGroupRoutesOptions> = async (app, { modelGroups }) => {
   const tags = ['model groups'];
-  const body = ref(ModelGroupRequest);
+  const body = jsonRef(ModelGroupRequest);
 
-  app.post<WithBody>(
+  app.post(
     '/model_groups/_register',
     {
-      schema: { tags, body, response: { 200: ref(ModelGroupRegistered) } },
+      schema: { tags, body, response: { 200: jsonRef(ModelGroupRegistered) } },
       config: { permission: 'model_group:register', emptyBody },
     },
     ({ principal, body }) => modelGroups.register(principal, body),
   );
 
-  app.get<OfGroup>(
+  app.get(
     '/model_groups/:model_group_id',
     {
-      schema: { tags, params: ModelGroupId, response: { 200: ref(ModelGroup) } },
+      schema: { tags, params: ModelGroupId, response: { 200: jsonRef(ModelGroup) } },
       config: { permission: 'model_group:read' },
     },
     ({ principal, params }) => modelGroups.get(principal, params.model_group_id),
   );
 
-  app.put<OfGroup & WithBody>(
+  app.put(
     '/model_groups/:model_group_id',
     {
-      schema: { tags, params: ModelGroupId, body, response: { 200: ref(ModelGroupUpdated) } },
+      schema: { tags, params: ModelGroupId, body, response: { 200: jsonRef(ModelGroupUpdated) } },
       config: { permission: 'model_group:update', emptyBody },
     },
     ({ principal, params, body }) => modelGroups.update(principal, params.model_group_id, body),
   );
 
-  app.delete<OfGroup>(
+  app.delete(
     '/model_groups/:model_group_id',
     {
       schema: { tags, params: ModelGroupId, response: { 200: ref(WriteResponse) } },

@@ -1,9 +1,9 @@
-import type { FastifyPluginAsync } from 'fastify';
-import { type Static, type TSchema, Type } from 'typebox';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { type TSchema, Type } from 'typebox';
 import { INVALID_ARGUMENT, PARSE_FAILED } from '../../errors.ts';
 import type { JsonObject, JsonValue } from '../../json.ts';
 import type { Models } from '../../models/service.ts';
-import { ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { jsonRef, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
 import {
   DeployModelRequest,
   GetModelQuery,
@@ -30,55 +30,50 @@ export interface ModelRoutesOptions {
 const INDEX = '.plugins-ml-model';
 const emptyUpdate = () => new PARSE_FAILED('Update model request has empty body');
 
-type OfModel = { Params: Static<typeof ModelId> };
-type WithBody = { Body: JsonObject };
-type OptionalBody = { Body: JsonObject | undefined };
-type Register = WithBody & { Querystring: Static<typeof RegisterModelQuery> };
-
 /** Models, below the prefix of the API. */
-export const modelRoutes: FastifyPluginAsync<ModelRoutesOptions> = async (app, { models }) => {
+export const modelRoutes: FastifyPluginAsyncTypebox<ModelRoutesOptions> = async (app, { models }) => {
   const tags = ['models'];
 
   const registration = {
     schema: {
       tags,
       querystring: RegisterModelQuery,
-      body: ref(RegisterModelRequest),
-      response: { 200: ref(ModelRegistered) },
+      body: jsonRef(RegisterModelRequest),
+      response: { 200: jsonRef(ModelRegistered) },
     },
     config: { permission: 'model:register' },
   };
   for (const path of ['/models/_register', '/models/_upload']) {
-    app.post<Register>(path, registration, ({ principal, body, query }) =>
+    app.post(path, registration, ({ principal, body, query }) =>
       models.register(principal, body, { deploy: truthy(query.deploy) }),
     );
   }
-  app.post<Register & { Params: Static<typeof ModelVersionPath> }>(
+  app.post(
     '/models/:model_id/:version/_register',
     { ...registration, schema: { ...registration.schema, params: ModelVersionPath } },
     ({ principal, body, query, params }) =>
       models.register(principal, { ...body, ...params }, { deploy: truthy(query.deploy) }),
   );
 
-  app.get<OfModel>(
+  app.get(
     '/models/:model_id',
     {
-      schema: { tags, params: ModelId, querystring: GetModelQuery, response: { 200: ref(Model) } },
+      schema: { tags, params: ModelId, querystring: GetModelQuery, response: { 200: jsonRef(Model) } },
       config: { permission: 'model:read' },
     },
     ({ principal, params }) => models.get(principal, params.model_id),
   );
 
-  app.put<OfModel & WithBody>(
+  app.put(
     '/models/:model_id',
     {
-      schema: { tags, params: ModelId, body: ref(UpdateModelRequest), response: { 200: ref(WriteResponse) } },
+      schema: { tags, params: ModelId, body: jsonRef(UpdateModelRequest), response: { 200: ref(WriteResponse) } },
       config: { permission: 'model:update', emptyBody: emptyUpdate },
     },
     async ({ principal, params, body }) => writeResponse(INDEX, await models.update(principal, params.model_id, body)),
   );
 
-  app.delete<OfModel>(
+  app.delete(
     '/models/:model_id',
     {
       schema: { tags, params: ModelId, response: { 200: ref(WriteResponse) } },
@@ -88,39 +83,39 @@ export const modelRoutes: FastifyPluginAsync<ModelRoutesOptions> = async (app, {
   );
 
   for (const path of ['/models/:model_id/_deploy', '/models/:model_id/_load']) {
-    app.post<OfModel & OptionalBody>(
+    app.post(
       path,
       {
-        schema: { tags, params: ModelId, body: orNone(DeployModelRequest), response: { 200: ref(ModelDeployed) } },
+        schema: { tags, params: ModelId, body: orNone(DeployModelRequest), response: { 200: jsonRef(ModelDeployed) } },
         config: { permission: 'model:deploy', emptyBody: 'allowed' },
       },
       ({ principal, params, body }) => models.deploy(principal, params.model_id, body),
     );
   }
 
-  const undeployment = { tags, body: orNone(UndeployModelsRequest), response: { 200: ref(ModelsUndeployed) } };
+  const undeployment = { tags, body: orNone(UndeployModelsRequest), response: { 200: jsonRef(ModelsUndeployed) } };
   for (const path of ['/models/:model_id/_undeploy', '/models/:model_id/_unload']) {
-    app.post<OfModel & OptionalBody>(
+    app.post(
       path,
       { schema: { ...undeployment, params: ModelId }, config: { permission: 'model:undeploy', emptyBody: 'allowed' } },
       ({ principal, params }) => models.undeploy(principal, [params.model_id]),
     );
   }
   for (const path of ['/models/_undeploy', '/models/_unload']) {
-    app.post<OptionalBody>(
+    app.post(
       path,
       { schema: undeployment, config: { permission: 'model:undeploy', emptyBody: 'allowed' } },
       ({ principal, body }) => models.undeploy(principal, modelIds(body?.model_ids)),
     );
   }
 
-  const prediction = { tags, body: ref(PredictRequest), response: { 200: ref(Prediction) } };
-  app.post<OfModel & WithBody>(
+  const prediction = { tags, body: jsonRef(PredictRequest), response: { 200: jsonRef(Prediction) } };
+  app.post(
     '/models/:model_id/_predict',
     { schema: { ...prediction, params: ModelId }, config: { permission: 'model:predict' } },
     ({ principal, params, body, signal }) => models.predict(principal, params.model_id, body, signal),
   );
-  app.post<WithBody & { Params: Static<typeof PredictPath> }>(
+  app.post(
     '/_predict/:algorithm/:model_id',
     { schema: { ...prediction, params: PredictPath }, config: { permission: 'model:predict' } },
     ({ principal, params, body, signal }) => {
@@ -131,8 +126,8 @@ export const modelRoutes: FastifyPluginAsync<ModelRoutesOptions> = async (app, {
 };
 
 /** A body that may be absent, which the validator is shown as null. */
-function orNone(schema: TSchema & { $id?: string }): TSchema {
-  return Type.Union([ref(schema), Type.Null()]);
+function orNone(schema: TSchema & { $id?: string }): ReturnType<typeof Type.Unsafe<JsonObject | undefined>> {
+  return Type.Unsafe<JsonObject | undefined>(Type.Union([jsonRef(schema), Type.Null()]));
 }
 
 function modelIds(value: JsonValue | undefined): string[] {

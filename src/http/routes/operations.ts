@@ -1,5 +1,5 @@
-import type { FastifyPluginAsync } from 'fastify';
-import { ref } from '../../schemas/common.ts';
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import { jsonRef } from '../../schemas/common.ts';
 import { ClusterHealth, ProbeAnswer, RootInfo } from '../../schemas/operations.ts';
 
 export interface OperationsOptions {
@@ -30,7 +30,7 @@ const HEALTH_PARAMETERS = [
 ] as const;
 
 /** Root info, health, probes and the API description. */
-export const operationRoutes: FastifyPluginAsync<OperationsOptions> = async (app, options) => {
+export const operationRoutes: FastifyPluginAsyncTypebox<OperationsOptions> = async (app, options) => {
   const { build, checkStore, openApi } = options;
   const info = {
     name: CLUSTER_NAME,
@@ -51,7 +51,11 @@ export const operationRoutes: FastifyPluginAsync<OperationsOptions> = async (app
   };
   const tags = ['operations'];
 
-  app.get('/', { schema: { tags, response: { 200: ref(RootInfo) } }, config: { permission: 'root:read' } }, () => info);
+  app.get(
+    '/',
+    { schema: { tags, response: { 200: jsonRef(RootInfo) } }, config: { permission: 'root:read' } },
+    () => info,
+  );
   app.head('/', { schema: { tags }, config: { permission: 'root:read' } }, (_request, reply) =>
     reply.type('application/json').send(),
   );
@@ -59,19 +63,19 @@ export const operationRoutes: FastifyPluginAsync<OperationsOptions> = async (app
   app.get(
     '/_cluster/health',
     {
-      schema: { tags, response: { 200: ref(ClusterHealth) } },
+      schema: { tags, response: { 200: jsonRef(ClusterHealth) } },
       config: { permission: 'cluster:read', queryParameters: HEALTH_PARAMETERS },
     },
     () => ({ cluster_name: CLUSTER_NAME, status: 'green', timed_out: false, number_of_nodes: 1 }),
   );
 
-  app.get('/healthz', { schema: { tags, response: { 200: ref(ProbeAnswer) } }, config: { public: true } }, () => ({
+  app.get('/healthz', { schema: { tags, response: { 200: jsonRef(ProbeAnswer) } }, config: { public: true } }, () => ({
     status: 'ok',
   }));
 
   app.get(
     '/readyz',
-    { schema: { tags, response: { 200: ref(ProbeAnswer), 503: ref(ProbeAnswer) } }, config: { public: true } },
+    { schema: { tags, response: { 200: jsonRef(ProbeAnswer), 503: jsonRef(ProbeAnswer) } }, config: { public: true } },
     async (request, reply) => {
       try {
         await checkStore();

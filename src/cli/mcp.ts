@@ -1,0 +1,106 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
+import { type CommandContext, type CommonOptions, segment, show, verb } from './context.ts';
+import { CommandFailure, EXIT } from './failure.ts';
+import { listed, plainText, table, text, time } from './output.ts';
+import { allOfInput } from './password.ts';
+
+interface StatusOptions extends CommonOptions {
+  readonly probe?: boolean;
+}
+
+const CONNECTORS = '/_plugins/_ml/connectors';
+const ACTIONS = {
+  reconnect: 'open a connection again',
+  disable: 'close a connection and open none until it is enabled',
+  enable: 'allow connections again',
+} as const;
+const LONGEST_INPUT = 10_000_000;
+/** Longer than any call the server waits for with its own defaults. */
+const CALL_MS = 330_000;
+
+export function addMcpVerbs(program: Command, context: CommandContext): void {
+  const { api, terminal, say } = context;
+  const mcp = program.command('mcp').description('Connections to MCP servers');
+  const at = (id: string): string => `${CONNECTORS}/${segment(id)}`;
+
+  verb(mcp, 'list', 'list MCP connectors with the state of their connections').action(
+    async (options: CommonOptions) => {
+      const answer = await api.request('GET', `${CONNECTORS}/_status`);
+      show(context, options, answer, () =>
+        table(['ID', 'NAME', 'STATUS', 'SINCE', 'TOOLS', 'ERROR'], objects(answer.connectors).map(row)),
+      );
+    },
+  );
+
+  verb(mcp, 'status <connector>', 'show one connection')
+    .option('--probe', 'ask the server now')
+    .action(async (id: string, options: StatusOptions) => {
+      const answer = await api.request('GET', `${at(id)}/_status${options.probe ? '?probe=true' : ''}`);
+      show(context, options, answer, () => described(answer));
+    });
+
+  for (const [action, description] of Object.entries(ACTIONS)) {
+    verb(mcp, `${action} <connector>`, description).action(async (id: string, options: CommonOptions) => {
+      const answer = await api.request('POST', `${at(id)}/_${action}`);
+      show(context, options, answer, () => described(answer));
+    });
+  }
+
+  verb(mcp, 'tools <connector>', 'list the tools of a server').action(async (id: string, options: CommonOptions) => {
+    const answer = await api.request('GET', `${at(id)}/tools`);
+    const rows = () => objects(answer.tools).map(({ name, description }) => [text(name), text(description)]);
+    show(context, options, answer, () => table(['NAME', 'DESCRIPTION'], rows()));
+  });
+
+  verb(
+    mcp,
+    'call <connector> <tool> [arguments]',
+    'call a tool; arguments are a JSON object, or - for standard input',
+  ).action(async (id: string, tool: string, given: string | undefined, options: CommonOptions) => {
+    const source = given === '-' ? await allOfInput(terminal, LONGEST_INPUT) : (given ?? '{}');
+    const body = { arguments: argumentsOf(source) };
+    const answer = await api.request('POST', `${at(id)}/tools/${segment(tool)}/_execute`, { body, timeoutMs: CALL_MS });
+    if (options.json) show(context, options, answer, () => '');
+    else say(objects(answer.content).map(contentText).join('\n'));
+    if (answer.isError === true) throw new CommandFailure(`The tool ${tool} reported an error`, EXIT.failed);
+  });
+}
+
+function argumentsOf(source: string): JsonObject {
+  const value = parseJson(source);
+  if (isJsonObject(value)) return value;
+  throw new InvalidArgumentError('The arguments of a tool have to be a JSON object');
+}
+
+function objects(value: JsonValue | undefined): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}
+
+function row({ connector_id: id, name, status, since, tool_count: tools, error }: JsonObject): string[] {
+  return [text(id), text(name), text(status), time(since), text(tools), isJsonObject(error) ? text(error.code) : ''];
+}
+
+function described(report: JsonObject): string {
+  const { connector_id: id, name, status, since, last_success_time: success, protocol_version: protocol } = report;
+  const error = isJsonObject(report.error) ? report.error : undefined;
+  const lines: (readonly [string, string])[] = [
+    ['connector', `${text(id)} (${text(name)})`],
+    ['status', `${text(status)} since ${time(since)}`],
+    ['last success', time(success)],
+    ['protocol', text(protocol)],
+    ['tools', listed(objects(report.tools).map((tool) => tool.name ?? ''))],
+    ['error', error === undefined ? '' : `${text(error.code)}: ${text(error.message)}`],
+    ['remedy', text(error?.remedy)],
+    ['next attempt', time(error?.next_retry_time)],
+    ['actions', listed(report.actions)],
+  ];
+  const present = lines.filter(([, value]) => value !== '');
+  return present.map(([label, value]) => `${`${label}:`.padEnd(14)}${plainText(value)}`).join('\n');
+}
+
+/** Text as it is; of anything else what it is. */
+function contentText(content: JsonObject): string {
+  if (content.type === 'text') return plainText(text(content.text));
+  return `[${[text(content.type), text(content.mimeType)].filter((part) => part !== '').join(' ')}; --json shows it]`;
+}

@@ -1,0 +1,119 @@
+import { LIMIT_EXCEEDED } from '../errors.ts';
+import type { Principal } from './principal.ts';
+
+const PREFIX = 'plugins.ml_commons.limits.';
+const WINDOW_MS = 60_000;
+const KEPT_WINDOWS = 10_000;
+/** A slot is free when somebody's run ends, which nobody can foretell. */
+const SLOT_WAIT_MS = 1000;
+
+type PrincipalLimit = 'requests_per_minute' | 'concurrent_executions';
+
+/** A limit in force, and the setting that says so. */
+export interface Limit {
+  readonly value: number;
+  readonly setting: string;
+}
+
+export interface Limits {
+  /** Whose requests and runs are counted together: a user and all API keys of that user are one. */
+  keyOf(principal: Principal): string;
+  /** What holds for this principal: its user's override, its roles' most generous one, the general value. */
+  of(principal: Principal, name: PrincipalLimit): Limit | undefined;
+  /** The refusal of a caller that is over its rate. `waitMs`: until it may come again. */
+  tooManyRequests(limit: Limit, waitMs: number): Error;
+  /** Runs an execution of an agent within the limits of its caller and of the agent. @throws LIMIT_EXCEEDED */
+  execution<T>(principal: Principal, agentId: string, work: () => Promise<T>): Promise<T>;
+}
+
+export interface LimitsDeps {
+  /** Settings in force, by full name. */
+  readonly settings: { text(name: string): string | undefined };
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Counts of this process. A limit of 0, or one that is not set, does not limit. */
+export function createLimits({ settings, now = Date.now }: LimitsDeps): Limits {
+  const running = new Map<string, number>();
+  const windows = new Map<string, { started: number; count: number }>();
+
+  function read(setting: string): Limit | undefined {
+    const text = settings.text(setting);
+    return text === undefined ? undefined : { value: Number(text), setting };
+  }
+
+  function of(principal: Principal, name: PrincipalLimit): Limit | undefined {
+    const own = principal.kind === 'user' || principal.kind === 'api_key' || principal.kind === 'token';
+    const ofUser = own ? read(`${PREFIX}user.${principal.name}.${name}`) : undefined;
+    const ofRoles = principal.roles.map((role) => read(`${PREFIX}role.${role}.${name}`)).filter(isSet);
+    const widest = ofRoles.find(({ value }) => value === 0) ?? ofRoles.sort((a, b) => b.value - a.value)[0];
+    const limit = ofUser ?? widest ?? read(PREFIX + name);
+    return limit === undefined || limit.value === 0 ? undefined : limit;
+  }
+
+  function keyOf({ id, name, kind }: Principal): string {
+    return kind === 'user' || kind === 'api_key' ? `user:${name}` : id;
+  }
+
+  function agentLimit(name: string): Limit | undefined {
+    const limit = read(PREFIX + name);
+    return limit === undefined || limit.value === 0 ? undefined : limit;
+  }
+
+  function requireSlot(key: string, limit: Limit | undefined, whose: string): void {
+    if (limit === undefined || (running.get(key) ?? 0) < limit.value) return;
+    throw exceeded(`executions ${whose} at the same time`, limit, SLOT_WAIT_MS);
+  }
+
+  function requireRate(agentId: string, limit: Limit | undefined): void {
+    if (limit === undefined) return;
+    const time = now();
+    const known = windows.get(agentId);
+    const window = known !== undefined && time - known.started < WINDOW_MS ? known : { started: time, count: 0 };
+    if (window.count >= limit.value) {
+      throw exceeded('executions of this agent a minute', limit, window.started + WINDOW_MS - time);
+    }
+    window.count += 1;
+    windows.delete(agentId);
+    windows.set(agentId, window);
+    const oldest = windows.size > KEPT_WINDOWS ? windows.keys().next().value : undefined;
+    if (oldest !== undefined) windows.delete(oldest);
+  }
+
+  function occupy(key: string, change: 1 | -1): void {
+    const count = (running.get(key) ?? 0) + change;
+    if (count === 0) running.delete(key);
+    else running.set(key, count);
+  }
+
+  return {
+    keyOf,
+    of,
+    tooManyRequests: (limit, waitMs) => exceeded('requests of this caller a minute', limit, waitMs),
+    async execution(principal, agentId, work) {
+      const caller = `caller ${keyOf(principal)}`;
+      const agent = `agent ${agentId}`;
+      requireSlot(caller, of(principal, 'concurrent_executions'), 'of this caller');
+      requireSlot(agent, agentLimit('agent_concurrent_executions'), 'of this agent');
+      requireRate(agentId, agentLimit('agent_executions_per_minute'));
+      const keys = [caller, agent];
+      for (const key of keys) occupy(key, 1);
+      try {
+        return await work();
+      } finally {
+        for (const key of keys) occupy(key, -1);
+      }
+    },
+  };
+}
+
+function isSet(limit: Limit | undefined): limit is Limit {
+  return limit !== undefined;
+}
+
+function exceeded(what: string, { value, setting }: Limit, waitMs: number): Error {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  const text = `The limit of ${value} ${what} is reached (setting ${setting}). Try again in ${seconds} s`;
+  return Object.assign(new LIMIT_EXCEEDED(text), { retryAfterMs: seconds * 1000 });
+}
