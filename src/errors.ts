@@ -73,6 +73,8 @@ export const MCP_DISABLED = define(
 );
 /** 403: the caller may not do this; the text says what to configure. */
 export const FORBIDDEN = define('TENON_FORBIDDEN', 'OpenSearchStatusException', 403, '%s');
+/** 403: nobody may do this now, because it is switched off; the text says what. */
+export const SWITCHED_OFF = define('TENON_SWITCHED_OFF', 'OpenSearchStatusException', 403, '%s');
 /** 401: the caller is not known. */
 export const UNAUTHORIZED = define('TENON_UNAUTHORIZED', 'OpenSearchStatusException', 401, '%s');
 /** 401: the caller did not show who it is, or not rightly. */

@@ -208,7 +208,7 @@ async function wire(
     now,
   });
 
-  const tasks = createTasks({ store: createTaskStore(database, clock) });
+  const tasks = createTasks({ store: createTaskStore(database, clock), audit });
   const modelGroups = createModelGroups({ documents, settings, audit });
   const models = createModels({
     documents,
@@ -225,9 +225,16 @@ async function wire(
 
   const memoryStore = createMemoryStore(database, clock);
   const conversations = createConversations({ store: memoryStore, settings });
-  const memory = createMemory({ store: memoryStore, settings });
+  const memory = createMemory({ store: memoryStore, settings, audit });
   const journal = createJournal({ runs: createRunStore(database, { ...clock, processId }) });
-  const registry = createToolRegistry({ sessions, connectors, mcpTools, settings, log });
+  const registry = createToolRegistry({
+    sessions,
+    connectors,
+    mcpTools,
+    settings,
+    authorization: identity.authorization,
+    log,
+  });
   const agents = createAgents({
     database,
     documents,

@@ -1,4 +1,4 @@
-import { FORBIDDEN, INVALID_ARGUMENT, WRONG_SHAPE } from '../errors.ts';
+import { INVALID_ARGUMENT, SWITCHED_OFF, WRONG_SHAPE } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parameterText } from '../json.ts';
 import type { Settings } from '../settings/types.ts';
 
@@ -100,7 +100,7 @@ export function readLlm(body: JsonObject): { model_id: string; parameters?: Json
   return { model_id: modelId, ...(parameters === undefined ? {} : { parameters }) };
 }
 
-/** `memory` as it is kept. @throws INVALID_ARGUMENT for a type nobody documents, FORBIDDEN for one that is off */
+/** `memory` as it is kept. @throws INVALID_ARGUMENT for a type nobody documents, SWITCHED_OFF for one that is off */
 export function readMemory(body: JsonObject, settings: Pick<Settings, 'flag'>): JsonObject | undefined {
   const memory = optionalObject(body, 'memory');
   if (memory === undefined) return undefined;
@@ -110,7 +110,7 @@ export function readMemory(body: JsonObject, settings: Pick<Settings, 'flag'>): 
   }
   const setting = 'plugins.ml_commons.remote_agentic_memory_enabled';
   if (type.toLowerCase() === 'remote_agentic_memory' && !settings.flag(setting)) {
-    throw new FORBIDDEN(`Remote agentic memory is not enabled. To enable, please update the setting ${setting}`);
+    throw new SWITCHED_OFF(`Remote agentic memory is not enabled. To enable, please update the setting ${setting}`);
   }
   const size = memory.window_size ?? undefined;
   if (size !== undefined && !(typeof size === 'number' && Number.isSafeInteger(size) && size >= 0)) {

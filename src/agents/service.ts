@@ -44,7 +44,7 @@ export interface Agents {
 export interface AgentsDeps extends Omit<ConversationalDeps, 'registry' | 'checker'> {
   readonly documents: Documents;
   readonly models: Pick<Models, 'register' | 'requireVisible'>;
-  readonly connectors: Pick<Connectors, 'find' | 'requireVisible'>;
+  readonly connectors: Pick<Connectors, 'find' | 'visible' | 'requireVisible'>;
   readonly registry: ToolRegistry;
   readonly sessions: Pick<McpSessions, 'report' | 'reset'>;
   readonly mcpTools: Pick<McpToolStore, 'deleteNames'>;
@@ -117,10 +117,17 @@ export function createAgents(deps: AgentsDeps): Agents {
     return { ...document, parameters: { ...parameters, executor_agent_id: id } };
   }
 
-  /** Sessions that served this agent only are closed; the next use of the connector opens a new one. */
-  async function releaseSessions(agentId: string, connectorIds: readonly string[], cause: string): Promise<void> {
+  /** Sessions that served this agent only are closed, but of connectors that are not the caller's to see. */
+  async function releaseSessions(
+    principal: Principal,
+    agentId: string,
+    connectorIds: readonly string[],
+    cause: string,
+  ): Promise<void> {
     for (const connectorId of connectorIds) {
       try {
+        const connector = await deps.connectors.find(connectorId);
+        if (connector !== undefined && !deps.connectors.visible(principal, connector)) continue;
         const users = await documents.referencing('agent', { kind: 'connector', id: connectorId });
         if (users.length === 0) await sessions.reset(connectorId, cause);
       } catch (error) {
@@ -167,7 +174,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       if (outcome.result === 'not_found') throw new NOT_FOUND(`Failed to get agent with ID ${id}`);
       if (released.length > 0) {
         await mcpTools.deleteNames(id);
-        await releaseSessions(id, released, `agent ${id} no longer names this connector`);
+        await releaseSessions(principal, id, released, `agent ${id} no longer names this connector`);
       }
       await audit.record({ principal: principal.id, action: 'agent.update', outcome: 'ok', agentId: id });
       return outcome;
@@ -179,7 +186,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       const outcome = stored && (await documents.delete('agent', id));
       if (outcome === undefined || outcome.result === 'not_found') throw new NOT_FOUND('Fail to find ml agent');
       await mcpTools.deleteNames(id);
-      await releaseSessions(id, mcpConnectorIds(stored?.body ?? {}), `agent ${id} was deleted`);
+      await releaseSessions(principal, id, mcpConnectorIds(stored?.body ?? {}), `agent ${id} was deleted`);
       await audit.record({ principal: principal.id, action: 'agent.delete', outcome: 'ok', agentId: id });
       return outcome;
     },

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import { type CommandContext, type CommonOptions, named, segment, show, verb } from './context.ts';
 import { plainText, table, text } from './output.ts';
+import { addRoleChanges } from './role-changes.ts';
 
 const ROLES = '/_plugins/_security/api/roles';
 
@@ -29,6 +30,7 @@ export function addRoleVerbs(program: Command, context: CommandContext): void {
       );
     },
   );
+  addRoleChanges(roles, context);
 }
 
 function kindOf(role: JsonObject): string {

@@ -5,6 +5,11 @@ import { CommandFailure, EXIT } from './failure.ts';
 import { listed, table, text } from './output.ts';
 import { newPassword } from './password.ts';
 
+interface RolesOptions extends CommonOptions {
+  readonly role?: readonly string[];
+  readonly none?: boolean;
+}
+
 interface AddOptions extends CommonOptions {
   readonly role?: readonly string[];
   readonly backendRole?: readonly string[];
@@ -65,18 +70,25 @@ export function addUserVerbs(program: Command, context: CommandContext): void {
     async (name: string, options: CommonOptions) => {
       const user = await existing(name);
       if (user === undefined) throw new CommandFailure(`There is no user '${name}'`, EXIT.failed);
-      const { backend_roles = [], opendistro_security_roles = [], attributes = {}, description } = user;
-      const body: JsonObject = {
-        password: await newPassword(terminal, name),
-        backend_roles,
-        opendistro_security_roles,
-        attributes,
-        ...(description === undefined ? {} : { description }),
-      };
+      const body: JsonObject = { ...kept(user), password: await newPassword(terminal, name) };
       const answer = await api.request('PUT', `${USERS}/${segment(name)}`, { body });
       show(context, options, answer, () => text(answer.message));
     },
   );
+
+  verb(users, 'roles <name>', 'show the roles a user has without a mapping, or put others in their place')
+    .option('--role <name>', 'have this role (may be repeated)', collect)
+    .option('--none', 'have none')
+    .action(async (name: string, { role, none = false, ...options }: RolesOptions) => {
+      if (none && role !== undefined) throw new CommandFailure('--none and --role exclude each other', EXIT.usage);
+      const user = await existing(name);
+      if (user === undefined) throw new CommandFailure(`There is no user '${name}'`, EXIT.failed);
+      const { opendistro_security_roles: current = [] } = user;
+      if (role === undefined && !none) return show(context, options, current, () => listed(current) || 'none');
+      const body: JsonObject = { ...kept(user), opendistro_security_roles: [...(role ?? [])] };
+      const answer = await api.request('PUT', `${USERS}/${segment(name)}`, { body });
+      show(context, options, answer, () => text(answer.message));
+    });
 
   async function existing(name: string): Promise<JsonObject | undefined> {
     try {
@@ -87,6 +99,17 @@ export function addUserVerbs(program: Command, context: CommandContext): void {
       throw error;
     }
   }
+}
+
+/** What a PUT has to repeat, because it replaces all but the password. */
+function kept({
+  backend_roles = [],
+  opendistro_security_roles = [],
+  attributes = {},
+  description,
+}: JsonObject): JsonObject {
+  const described = description === undefined ? {} : { description };
+  return { backend_roles, opendistro_security_roles, attributes, ...described };
 }
 
 function rows(answer: JsonObject): string[][] {

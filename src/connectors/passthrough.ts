@@ -3,9 +3,12 @@ import { CALLER_CREDENTIAL_HEADERS } from '../schemas/connectors.ts';
 import { isTransportOwned } from './headers.ts';
 import type { Connector } from './types.ts';
 
-/** Whether a header of the caller stays here, whatever a connector names: it identifies the caller, or is the transport's. */
+/**
+ * Whether a header of the caller stays here, whatever a connector names: it identifies the caller, or is the transport's.
+ * `_` counts as `-`: many servers read both as one.
+ */
 export function isNeverPassed(name: string): boolean {
-  const field = name.toLowerCase();
+  const field = name.toLowerCase().replaceAll('_', '-');
   return CALLER_CREDENTIAL_HEADERS.includes(field) || field.startsWith('x-tenon-') || isTransportOwned(field, 'mcp');
 }
 

@@ -22,6 +22,9 @@ import { type Draft, readCreate, readUpdate, refuseInlineAccess } from './valida
 
 const REMOTE_INFERENCE = 'plugins.ml_commons.remote_inference.enabled';
 const ACCESS_CONTROL = 'plugins.ml_commons.connector_access_control_enabled';
+const MODEL_ACCESS_CONTROL = 'plugins.ml_commons.model_access_control_enabled';
+/** An update of these alone changes nothing that a deployed model is served by. */
+const SHARING = ['access_mode', 'backend_roles', 'add_all_backend_roles', 'name', 'description'];
 const INVISIBLE = "You don't have permission to access this connector";
 const DRY_RUN_ID = 'dryRunConnector';
 const DEPLOYED = ['DEPLOYED', 'PARTIALLY_DEPLOYED', 'DEPLOYING'];
@@ -59,6 +62,10 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
   const executor = createExecutor({ credentials, outbound, policy, log, now });
   const accessControl = () => settings.flag(ACCESS_CONTROL);
   const ownership = createOwnershipRules({ enabled: accessControl, noun: 'connector' });
+  const groupOwnership = createOwnershipRules({
+    enabled: () => settings.flag(MODEL_ACCESS_CONTROL),
+    noun: 'model_group',
+  });
   const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
 
   function taintGiven({ credential }: JsonObject): void {
@@ -126,15 +133,26 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     return { name: after.name, document: draft.document, ...sealedOf(after, draft) };
   }
 
-  async function refuseDeployed(id: string): Promise<void> {
+  /** Those of the models that the principal may see, as text; a model is shared as its group is. */
+  async function namesFor(principal: Principal, models: readonly StoredDocument[]): Promise<string> {
+    const groups = await Promise.all(
+      models.map(({ body }) => documents.get('model_group', String(body.model_group_id))),
+    );
+    const seen = models.filter((_model, at) => groupOwnership.visible(principal, ownershipOf(groups[at]?.body ?? {})));
+    return seen.map(({ id }) => id).join(', ');
+  }
+
+  async function modelsOf(id: string): Promise<StoredDocument[]> {
     const ids = await documents.referencing('model', { kind: 'connector', id });
     const models = await Promise.all(ids.map((model) => documents.get('model', model)));
-    const deployed = models.flatMap((model) =>
-      model !== undefined && DEPLOYED.includes(String(model.body.model_state)) ? [model.id] : [],
-    );
+    return models.filter((model) => model !== undefined);
+  }
+
+  async function refuseDeployed(principal: Principal, id: string): Promise<void> {
+    const deployed = (await modelsOf(id)).filter(({ body }) => DEPLOYED.includes(String(body.model_state)));
     if (deployed.length === 0) return;
     throw new INVALID_ARGUMENT(
-      `${deployed.length} models are still using this connector, please undeploy the models first: [${deployed.join(', ')}]`,
+      `${deployed.length} models are still using this connector, please undeploy the models first: [${await namesFor(principal, deployed)}]`,
     );
   }
 
@@ -189,7 +207,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
         const before = connectorOf(id, current.body, current.version);
         const { document: read, ...content } = await changed(before, current.body, body);
         const document = withOwnership(read, ownership.forUpdate(principal, ownershipOf(current.body), body));
-        await refuseDeployed(id);
+        if (!Object.keys(body).every((name) => SHARING.includes(name))) await refuseDeployed(principal, id);
         let isCurrent = true;
         const outcome = await documents.update('connector', id, ({ version }) => {
           isCurrent = version === current.version;
@@ -206,10 +224,10 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     },
     delete: async (principal, id) => {
       if (accessControl()) requireOwned(principal, 'delete', await stored(id));
-      const models = await documents.referencing('model', { kind: 'connector', id });
+      const models = await modelsOf(id);
       if (models.length > 0) {
         throw new CONFLICT(
-          `${models.length} models are still using this connector, please delete or update the models first: [${models.join(', ')}]`,
+          `${models.length} models are still using this connector, please delete or update the models first: [${await namesFor(principal, models)}]`,
         );
       }
       const outcome = await documents.delete('connector', id);

@@ -1,4 +1,4 @@
-import type { Ownership } from '../identity/ownership.ts';
+import type { Ownership, Viewer } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { EndpointPolicy } from '../outbound/types.ts';
@@ -95,9 +95,9 @@ export interface Connectors {
   /** An unknown id is a `not_found` outcome, with access control CONNECTOR_NOT_FOUND. @throws CONFLICT, FORBIDDEN */
   delete(principal: Principal, id: string): Promise<WriteOutcome>;
   /** Whether the principal may see and use it. */
-  visible(principal: Principal, connector: Connector): boolean;
+  visible(principal: Viewer, connector: Connector): boolean;
   /** @throws FORBIDDEN where `visible` is false */
-  requireVisible(principal: Principal, connector: Connector): void;
+  requireVisible(principal: Viewer, connector: Connector): void;
   /** @throws FORBIDDEN naming what was to be done; only the owner and administrators change a connector */
   requireOwned(principal: Principal, verb: 'disable' | 'enable', connector: Connector): void;
   /** @throws CONNECTOR_NOT_FOUND */

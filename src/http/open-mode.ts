@@ -20,9 +20,15 @@ const FORWARDING = new RegExp(
     'x-(original|originating|envoy|azure|arr|appengine|vercel|akamai)-.+',
     '(cf|fastly|fly|akamai|cloudfront)-.+',
     'cdn-loop',
-    '(x-|true-|x-cluster-)?client-ip',
+    '(x-|true-|x-cluster-|proxy-|wl-proxy-)?client-ip',
     'x-(real|remote)-(ip|addr)',
     'x-proxyuser-ip',
+    'x-scheme',
+    'x-nginx-proxy',
+    'front-end-https',
+    'do-connecting-ip',
+    'x-amzn-trace-id',
+    'x-request-start',
   ].join('|')})$`,
 );
 const TOP_LEVEL_PATHS: readonly string[] = ['/', '/oauth/callback'];

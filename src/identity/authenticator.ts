@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { ApiKeyStore } from '../store/api-keys.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Refusals } from '../telemetry/refusals.ts';
 import { type BasicCheck, type BasicCredentials, basicCredentials } from './basic.ts';
 import { looksLikeToken, type TokenCheck } from './jwt.ts';
 import { isKeyInForce, partsOfKey } from './keys.ts';
@@ -22,6 +23,8 @@ export interface AuthenticatorDeps {
   readonly tokens?: TokenCheck | undefined;
   readonly staticKey?: string | undefined;
   readonly audit: Audit;
+  /** For attempts that are not looked at, of which there may be a flood. */
+  readonly refusals: Refusals;
   readonly log: Logger;
   readonly now?: () => number;
 }
@@ -45,7 +48,7 @@ const NOT_RIGHT: Readonly<Record<Method, string>> = {
  * @throws when the store cannot be read at the start
  */
 export async function createAuthenticator(deps: AuthenticatorDeps): Promise<Authenticator> {
-  const { states, basic, throttle, tokens, staticKey, audit, log, now = Date.now } = deps;
+  const { states, basic, throttle, tokens, staticKey, audit, refusals, log, now = Date.now } = deps;
   const seen = new LRUCache<string, number>({ max: REMEMBERED });
   const touched = new LRUCache<string, number>({ max: REMEMBERED });
   const expected = staticKey === undefined ? undefined : digest(staticKey);
@@ -78,20 +81,30 @@ export async function createAuthenticator(deps: AuthenticatorDeps): Promise<Auth
     return audit.record({ principal, action: 'sign_in', outcome, detail: `${method} from ${peer}` });
   }
 
+  function slowed(principal: string, method: Method, peer: string, waitMs: number): SignIn {
+    const detail = `${method} from ${peer}: not looked at, too many failed before`;
+    refusals.record(method, { principal, action: 'sign_in', detail });
+    const seconds = Math.ceil(waitMs / 1000);
+    return { ok: false, reason: `Too many sign-ins failed: try again in ${seconds} s`, retryAfterMs: waitMs };
+  }
+
   async function refused(method: Method, peer: string, reason = NOT_RIGHT[method]): Promise<SignIn> {
     const attempt = await throttle.attempt([bearersOf(peer)], async () => undefined);
-    if ('waitMs' in attempt) return tooMany(attempt.waitMs);
+    if ('waitMs' in attempt) return slowed('-', method, peer, attempt.waitMs);
     await record('-', 'refused', method, peer);
     return { ok: false, reason };
   }
 
   async function byPassword(credentials: BasicCredentials, peer: string, current: IdentityState): Promise<SignIn> {
     const attempt = await basic.signIn(credentials, subjectOf(peer));
-    if ('waitMs' in attempt) return tooMany(attempt.waitMs);
-    if (attempt.result !== undefined) return accepted(userPrincipal(current, attempt.result), 'Basic', peer);
+    if ('result' in attempt && attempt.result !== undefined) {
+      return accepted(userPrincipal(current, attempt.result), 'Basic', peer);
+    }
     // A name nobody has may be a password typed into the wrong field: it is written nowhere.
     const known = await current.user(credentials.name);
-    await record(known === undefined ? '-' : `user:${known.name}`, 'refused', 'Basic', peer);
+    const principal = known === undefined ? '-' : `user:${known.name}`;
+    if ('waitMs' in attempt) return slowed(principal, 'Basic', peer, attempt.waitMs);
+    await record(principal, 'refused', 'Basic', peer);
     return { ok: false, reason: NOT_RIGHT.Basic };
   }
 
@@ -114,7 +127,7 @@ export async function createAuthenticator(deps: AuthenticatorDeps): Promise<Auth
     if (right && unguessable) return accepted(STATIC_KEY_PRINCIPAL, 'static key', peer);
     const work = async () => (right ? STATIC_KEY_PRINCIPAL : undefined);
     const attempt = await throttle.attempt([bearersOf(peer)], work);
-    if ('waitMs' in attempt) return tooMany(attempt.waitMs);
+    if ('waitMs' in attempt) return slowed('-', 'static key', peer, attempt.waitMs);
     if (attempt.result !== undefined) return accepted(attempt.result, 'static key', peer);
     await record('-', 'refused', 'static key', peer);
     return { ok: false, reason: NOT_RIGHT['static key'] };
@@ -151,7 +164,10 @@ export async function createAuthenticator(deps: AuthenticatorDeps): Promise<Auth
       return credentials === undefined ? { ok: false, reason: UNREADABLE } : byPassword(credentials, peer, current);
     },
 
-    challenges: () => [...(populated ? ['Basic realm="tenon", charset="UTF-8"'] : []), 'Bearer realm="tenon"'],
+    challenges: (authorization = '') => [
+      ...(populated ? ['Basic realm="tenon", charset="UTF-8"'] : []),
+      `Bearer realm="tenon"${/^Bearer +\S+ *$/i.test(authorization) ? ', error="invalid_token"' : ''}`,
+    ],
   };
 }
 
@@ -167,11 +183,6 @@ function bearersOf(peer: string): ThrottleSubject {
 
 function subjectOf(peer: string): ThrottleSubject {
   return { kind: 'peer', value: peer, kept: true };
-}
-
-function tooMany(waitMs: number): SignIn {
-  const seconds = Math.ceil(waitMs / 1000);
-  return { ok: false, reason: `Too many sign-ins failed: try again in ${seconds} s`, retryAfterMs: waitMs };
 }
 
 function digest(text: string): Buffer {

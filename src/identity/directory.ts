@@ -1,7 +1,8 @@
 import { FORBIDDEN, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import type { IdentityStore, RoleMappingRow, UserRow } from '../store/identity.ts';
+import type { GuardOptions, IdentityStore, RoleMappingRow, UserRow } from '../store/identity.ts';
 import type { Audit } from '../telemetry/audit.ts';
+import { keepAdministrator } from './administrators.ts';
 import { ADMIN_ROLE, BUILT_IN_ROLES, type RoleDefinition } from './builtin-roles.ts';
 import { entityName, mappingRow, roleBody, shownMapping, shownRole, shownUser, userFields } from './entities.ts';
 import { checkPassword, type PasswordHasher } from './passwords.ts';
@@ -52,20 +53,21 @@ export function createDirectory({ store, states, hasher, audit }: DirectoryDeps)
       const { book, existing } = await userChange(principal, name);
       for (const role of fields.roles) requireRole(book, role);
       requireGivable(principal, book, book.rolesOf({ name, backendRoles: fields.backendRoles, direct: fields.roles }));
+      requireOwnBackendRoles(principal, fields.backendRoles, existing);
       if (password === undefined && existing === undefined) {
         throw new INVALID_ARGUMENT("Please specify 'password' when creating a new internal user.");
       }
-      if (principal.kind === 'open') requireFirstAdmin(name, fields.roles, existing);
+      if (principal.kind === 'open') requireFirstAdmin(name, fields, existing);
       const passwordHash =
         password === undefined ? (existing?.passwordHash ?? '') : await hasher.hash(checkPassword(name, password));
-      const written = (await store.putUser({ name, passwordHash, ...fields })) ?? 'updated';
+      const written = (await store.putUser({ name, passwordHash, ...fields }, guarded(principal))) ?? 'updated';
       await done(principal, existing === undefined ? 'user.create' : 'user.update', name);
       return written;
     },
 
     async deleteUser(principal, name) {
       const { existing } = await userChange(principal, name);
-      if (existing === undefined || !(await store.deleteUser(name))) throw notFound('user', name);
+      if (existing === undefined || !(await store.deleteUser(name, guarded(principal)))) throw notFound('user', name);
       await done(principal, 'user.delete', name);
     },
 
@@ -86,7 +88,7 @@ export function createDirectory({ store, states, hasher, audit }: DirectoryDeps)
       refuseReserved(name);
       const kept = roleBody(body);
       for (const role of [book.definitions.get(name), roleDefinition(kept)]) requireMayGive(principal, name, role);
-      const written = await store.putRole({ name, body: kept });
+      const written = await store.putRole({ name, body: kept }, guarded(principal));
       await done(principal, written === 'created' ? 'role.create' : 'role.update', name);
       return written;
     },
@@ -95,7 +97,7 @@ export function createDirectory({ store, states, hasher, audit }: DirectoryDeps)
       const { book } = await states.current();
       refuseReserved(name);
       requireMayGive(principal, name, book.definitions.get(name));
-      if (!(await store.deleteRole(name))) throw notFound('role', name);
+      if (!(await store.deleteRole(name, guarded(principal)))) throw notFound('role', name);
       await done(principal, 'role.delete', name);
     },
 
@@ -114,7 +116,7 @@ export function createDirectory({ store, states, hasher, audit }: DirectoryDeps)
       requireRole(book, role);
       requireMayGive(principal, role, book.definitions.get(role));
       const row: RoleMappingRow = mappingRow(role, body);
-      const written = await store.putMapping(row);
+      const written = await store.putMapping(row, guarded(principal));
       await done(principal, written === 'created' ? 'role_mapping.create' : 'role_mapping.update', role);
       return written;
     },
@@ -122,7 +124,7 @@ export function createDirectory({ store, states, hasher, audit }: DirectoryDeps)
     async deleteMapping(principal, role) {
       const { book } = await states.current();
       requireMayGive(principal, role, book.definitions.get(role));
-      if (!(await store.deleteMapping(role))) throw notFound('rolesmapping', role);
+      if (!(await store.deleteMapping(role, guarded(principal)))) throw notFound('rolesmapping', role);
       await done(principal, 'role_mapping.delete', role);
     },
   };
@@ -160,10 +162,33 @@ function requireMayGive({ access }: Principal, name: string, role: RoleDefinitio
   );
 }
 
+/** The operator can always come back; the others need an administrator among the users. */
+function guarded({ kind }: Principal): GuardOptions {
+  return kind === 'static_key' ? {} : { guard: keepAdministrator };
+}
+
+/** Records are shared with backend roles, and mappings go by them. @throws FORBIDDEN */
+function requireOwnBackendRoles(
+  { access, backendRoles: own }: Principal,
+  wanted: readonly string[],
+  existing: UserRow | undefined,
+): void {
+  if (access.admin) return;
+  const foreign = wanted.find((role) => !own.includes(role) && !existing?.backendRoles.includes(role));
+  if (foreign === undefined) return;
+  throw new FORBIDDEN(
+    `Access denied: you do not have the backend role '${foreign}' and cannot give it. Ask somebody who has ${ADMIN_ROLE}`,
+  );
+}
+
 /** The server leaves open mode with its first user: nobody could administer it if that one could not. */
-function requireFirstAdmin(name: string, roles: readonly string[], existing: UserRow | undefined): void {
-  if (existing !== undefined || roles.includes(ADMIN_ROLE)) return;
+function requireFirstAdmin(
+  name: string,
+  { roles, disabled }: Pick<UserRow, 'roles' | 'disabled'>,
+  existing: UserRow | undefined,
+): void {
+  if (existing !== undefined || (roles.includes(ADMIN_ROLE) && !disabled)) return;
   throw new INVALID_ARGUMENT(
-    `The first user has to be an administrator, because authentication starts with it: create '${name}' with "opendistro_security_roles": ["${ADMIN_ROLE}"]`,
+    `The first user has to be an administrator who is not disabled, because authentication starts with it: create '${name}' with "opendistro_security_roles": ["${ADMIN_ROLE}"]`,
   );
 }

@@ -1,9 +1,11 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
+import { compilePattern } from '../outbound/pattern.ts';
 import type { RoleMappingRow, UserRow } from '../store/identity.ts';
 import { namesIn, refuseOthers, textIn, textsIn, wrongType } from './bodies.ts';
 
 const LONGEST_NAME = 512;
+const MOST_DENIED = 200;
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 const NOT_HERE = ['hosts', 'and_backend_roles'];
 
@@ -126,7 +128,9 @@ function listIn(body: JsonObject, member: string): JsonObject[string] & unknown[
 }
 
 function deniedTools(body: JsonObject): JsonObject[] {
-  return listIn(body, 'denied_tools').map((entry) => {
+  const entries = listIn(body, 'denied_tools');
+  if (entries.length > MOST_DENIED) throw new INVALID_ARGUMENT(`[denied_tools] has more than ${MOST_DENIED} entries`);
+  return entries.map((entry) => {
     if (!isJsonObject(entry)) throw wrongType('denied_tools', 'Array of objects expected');
     refuseOthers(entry, ['connector_id', 'tool']);
     const connectorId = textIn(entry, 'connector_id');
@@ -134,11 +138,7 @@ function deniedTools(body: JsonObject): JsonObject[] {
     if (tool === undefined || tool === '') {
       throw new INVALID_ARGUMENT('[denied_tools.tool] is required: a regular expression for the whole name of a tool');
     }
-    try {
-      new RegExp(`^(?:${tool})$`);
-    } catch {
-      throw new INVALID_ARGUMENT(`[denied_tools.tool] '${tool}' is not a regular expression`);
-    }
+    compilePattern(tool, ' of [denied_tools.tool]');
     return { ...(connectorId === undefined ? {} : { connector_id: connectorId }), tool };
   });
 }

@@ -1,6 +1,9 @@
 import { LIMIT_EXCEEDED } from '../errors.ts';
+import { ownerId } from './ownership.ts';
 import type { Principal } from './principal.ts';
 
+/** How the ids of users of the store begin; a provider's user of the same name is somebody else. */
+const STORE_USER = 'user:';
 const PREFIX = 'plugins.ml_commons.limits.';
 const WINDOW_MS = 60_000;
 const KEPT_WINDOWS = 10_000;
@@ -18,7 +21,7 @@ export interface Limit {
 export interface Limits {
   /** Whose requests and runs are counted together: a user and all API keys of that user are one. */
   keyOf(principal: Principal): string;
-  /** What holds for this principal: its user's override, its roles' most generous one, the general value. */
+  /** What holds for this principal: the override of its user (of the store), its roles' most generous one, the general value. */
   of(principal: Principal, name: PrincipalLimit): Limit | undefined;
   /** The refusal of a caller that is over its rate. `waitMs`: until it may come again. */
   tooManyRequests(limit: Limit, waitMs: number): Error;
@@ -44,16 +47,13 @@ export function createLimits({ settings, now = Date.now }: LimitsDeps): Limits {
   }
 
   function of(principal: Principal, name: PrincipalLimit): Limit | undefined {
-    const own = principal.kind === 'user' || principal.kind === 'api_key' || principal.kind === 'token';
-    const ofUser = own ? read(`${PREFIX}user.${principal.name}.${name}`) : undefined;
+    const owner = ownerId(principal);
+    const user = owner.startsWith(STORE_USER) ? owner.slice(STORE_USER.length) : undefined;
+    const ofUser = user === undefined ? undefined : read(`${PREFIX}user.${user}.${name}`);
     const ofRoles = principal.roles.map((role) => read(`${PREFIX}role.${role}.${name}`)).filter(isSet);
     const widest = ofRoles.find(({ value }) => value === 0) ?? ofRoles.sort((a, b) => b.value - a.value)[0];
     const limit = ofUser ?? widest ?? read(PREFIX + name);
     return limit === undefined || limit.value === 0 ? undefined : limit;
-  }
-
-  function keyOf({ id, name, kind }: Principal): string {
-    return kind === 'user' || kind === 'api_key' ? `user:${name}` : id;
   }
 
   function agentLimit(name: string): Limit | undefined {
@@ -88,11 +88,11 @@ export function createLimits({ settings, now = Date.now }: LimitsDeps): Limits {
   }
 
   return {
-    keyOf,
+    keyOf: ownerId,
     of,
     tooManyRequests: (limit, waitMs) => exceeded('requests of this caller a minute', limit, waitMs),
     async execution(principal, agentId, work) {
-      const caller = `caller ${keyOf(principal)}`;
+      const caller = `caller ${ownerId(principal)}`;
       const agent = `agent ${agentId}`;
       requireSlot(caller, of(principal, 'concurrent_executions'), 'of this caller');
       requireSlot(agent, agentLimit('agent_concurrent_executions'), 'of this agent');

@@ -1,6 +1,6 @@
 import { FORBIDDEN, INVALID_ARGUMENT } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
-import { type AccessMode, type Ownership, type OwnershipRules, ownerId } from './ownership.ts';
+import { type AccessMode, type Ownership, type OwnershipRules, ownerId, type Viewer } from './ownership.ts';
 import type { Principal } from './principal.ts';
 
 export type OwnedNoun = 'connector' | 'model_group';
@@ -86,7 +86,7 @@ export function createOwnershipRules({ enabled, noun }: OwnershipRulesDeps): Own
     if (!enabled() && givesAccess(body)) throw new INVALID_ARGUMENT(texts.disabled);
   }
 
-  function owned(principal: Principal, record: Ownership): boolean {
+  function owned(principal: Viewer, record: Ownership): boolean {
     if (!enabled() || principal.access.admin) return true;
     return record.owner_id !== undefined && record.owner_id === ownerId(principal);
   }

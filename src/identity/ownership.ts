@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import type { Access } from './access.ts';
 import type { Principal } from './principal.ts';
 
 export type AccessMode = 'public' | 'private' | 'restricted';
@@ -14,6 +15,9 @@ export interface Ownership {
   readonly backend_roles?: readonly string[];
 }
 
+/** What of a principal decides whether a record is shared with it. */
+export type Viewer = Pick<Principal, 'id' | 'owner' | 'backendRoles'> & { readonly access: Pick<Access, 'admin'> };
+
 /** Pure rules of access control (contract: connectors, models, model groups). */
 export interface OwnershipRules {
   /** Members to store for a new record, from what the body asks. @throws INVALID_ARGUMENT with the documented texts */
@@ -21,9 +25,9 @@ export interface OwnershipRules {
   /** Members to store after an update. @throws INVALID_ARGUMENT, FORBIDDEN */
   forUpdate(principal: Principal, current: Ownership, body: JsonObject): Ownership;
   /** Whether the principal may see and use the record. */
-  visible(principal: Principal, record: Ownership): boolean;
+  visible(principal: Viewer, record: Ownership): boolean;
   /** Whether it may change or delete it: its owner, or an administrator. */
-  owned(principal: Principal, record: Ownership): boolean;
+  owned(principal: Viewer, record: Ownership): boolean;
   /** The members that a reader of the record is shown. */
   shown(record: Ownership): JsonObject;
 }
@@ -45,6 +49,6 @@ export function withOwnership(document: JsonObject, ownership: Ownership): JsonO
 }
 
 /** Who the records of a principal belong to. */
-export function ownerId({ owner, id }: Principal): string {
+export function ownerId({ owner, id }: Pick<Principal, 'id' | 'owner'>): string {
   return owner ?? id;
 }

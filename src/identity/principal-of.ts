@@ -40,13 +40,15 @@ export async function keyPrincipal(
   const owner = await ownerOf(state, key, issuer, staticKey);
   if (owner === undefined) return undefined;
   const roles = key.roles === undefined ? owner.roles : owner.roles.filter((role) => key.roles?.includes(role));
+  // Roles a key leaves out take their permissions along, never what they forbid.
+  const { deniesTool } = state.book.access(owner.roles);
   return Object.freeze({
     id: `key:${key.id}`,
     name: key.ownerName,
     kind: 'api_key',
     backendRoles: owner.backendRoles,
     roles,
-    access: state.book.access(roles, key.scope),
+    access: Object.freeze({ ...state.book.access(roles, key.scope), deniesTool }),
     owner: key.owner,
   });
 }

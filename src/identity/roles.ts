@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import { compilePattern } from '../outbound/pattern.ts';
 import type { RoleMappingRow, RoleRow } from '../store/identity.ts';
 import type { Access, DeniedTool } from './access.ts';
 import { BUILT_IN_ROLES, type RoleDefinition } from './builtin-roles.ts';
@@ -24,6 +25,8 @@ export interface RoleBook {
 }
 
 const REMEMBERED = 1000;
+/** A longer name is matched by no pattern, and so denied to whoever has a denied tool at all. */
+const LONGEST_TOOL = 8192;
 
 export function createRoleBook(stored: readonly RoleRow[], mapped: readonly RoleMappingRow[]): RoleBook {
   const own = stored.map(({ name, body }) => [name, roleDefinition(body)] as const);
@@ -85,12 +88,24 @@ export function accessOf(roles: readonly RoleDefinition[], scope?: readonly stri
   });
 }
 
-/** Whether a caller may hand on a role: it denies no tool, and allows nothing that the caller may not do. */
+/**
+ * Whether a caller may hand on a role: it denies no tool, and allows nothing that the caller may not do. A pattern that
+ * means nothing yet might mean more one day: only administrators give such.
+ */
 export function mayGive(caller: Access, role: RoleDefinition): boolean {
   if (caller.admin) return true;
   const { admin, allows } = accessOf([role]);
   if (admin || role.deniedTools.length > 0) return false;
+  if (!role.permissions.every(isKnown)) return false;
   return Object.keys(PERMISSIONS).every((permission) => !allows(permission) || caller.allows(permission));
+}
+
+function isKnown(pattern: string): boolean {
+  const matches = permissionMatcher([pattern]);
+  const everybody = permissionMatcher([]);
+  return Object.keys(PERMISSIONS).some((permission) =>
+    everybody(permission) ? matchesWildcard(pattern, permission) : matches(permission),
+  );
 }
 
 function isEverything(patterns: readonly string[]): boolean {
@@ -98,6 +113,7 @@ function isEverything(patterns: readonly string[]): boolean {
 }
 
 function toolMatcher({ connectorId, tool }: DeniedTool): (connector: string, name: string) => boolean {
-  const pattern = new RegExp(`^(?:${tool})$`);
-  return (connector, name) => (connectorId === undefined || connectorId === connector) && pattern.test(name);
+  const pattern = compilePattern(tool, ' of [denied_tools.tool]');
+  return (connector, name) =>
+    (connectorId === undefined || connectorId === connector) && (name.length > LONGEST_TOOL || pattern.test(name));
 }

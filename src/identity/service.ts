@@ -5,6 +5,7 @@ import type { SignInFailureStore } from '../store/sign-in-failures.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
+import { createRefusals } from '../telemetry/refusals.ts';
 import { createAuthenticator } from './authenticator.ts';
 import { createAuthorization } from './authorization.ts';
 import { createBasicCheck } from './basic.ts';
@@ -51,10 +52,22 @@ export async function createIdentity(deps: IdentityDeps): Promise<Identity> {
   const states = createIdentityStates({ identity: store, keys, now });
   const throttle = createSignInThrottle({ store: deps.failures, log, now });
   const basic = createBasicCheck({ hasher, states, throttle, now });
+  const refusals = createRefusals({ audit, now });
   const tokens = openId === undefined ? undefined : createTokenCheck({ settings: openId, outbound, log, now });
   return {
-    authenticator: await createAuthenticator({ states, keys, basic, throttle, tokens, staticKey, audit, log, now }),
-    authorization: createAuthorization({ audit }),
+    authenticator: await createAuthenticator({
+      states,
+      keys,
+      basic,
+      throttle,
+      tokens,
+      staticKey,
+      audit,
+      refusals,
+      log,
+      now,
+    }),
+    authorization: createAuthorization({ refusals }),
     directory: createDirectory({ store, states, hasher, audit }),
     apiKeys: createApiKeys({ store: keys, states, audit, redactor, now }),
   };

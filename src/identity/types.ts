@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json.ts';
+import type { AuditEntry } from '../schemas/audit.ts';
 import type { Principal } from './principal.ts';
 
 /** What a request shows of its caller. */
@@ -24,14 +25,24 @@ export interface Authenticator {
   /** `open` when nothing is configured: no user, no key, no static key, no provider. */
   mode(): 'open' | 'authenticated';
   signIn(presented: Presented): Promise<SignIn>;
-  /** Challenges for `WWW-Authenticate`, in order of preference. */
-  challenges(): readonly string[];
+  /**
+   * Challenges for `WWW-Authenticate`, in order of preference; to a bearer that was refused with the error of RFC 6750,
+   * section 3.1.
+   */
+  challenges(authorization?: string): readonly string[];
+}
+
+export interface RefusalFacts extends Pick<AuditEntry, 'connectorId' | 'tool'> {
+  /** As the caller was told. */
+  readonly reason?: string;
 }
 
 /** Tells what a caller may do. */
 export interface Authorization {
   /** Why the principal may not do this, for the caller; `undefined` when it may. A refusal is audited. */
   refusal(principal: Principal, permission: string): string | undefined;
+  /** Audits what was refused elsewhere than here, by ownership or because a role denies a tool. */
+  refused(principal: Pick<Principal, 'id'>, permission: string, facts?: RefusalFacts): void;
 }
 
 /** Users, roles and role mappings in the shapes of the OpenSearch security API. */

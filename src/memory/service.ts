@@ -6,6 +6,7 @@ import type { JsonObject } from '../json.ts';
 import type { Settings } from '../settings/types.ts';
 import type { WriteOutcome } from '../store/documents.ts';
 import type { MemoryRow, MemoryStore, MessageRow } from '../store/memory.ts';
+import type { Audit } from '../telemetry/audit.ts';
 import {
   additionalInfoOf,
   memoryDocument,
@@ -35,6 +36,7 @@ export interface Memory {
 export interface MemoryDeps {
   readonly store: MemoryStore;
   readonly settings: Pick<Settings, 'flag'>;
+  readonly audit: Audit;
 }
 
 const SETTING = 'plugins.ml_commons.memory_feature_enabled';
@@ -70,13 +72,16 @@ export async function ownMemory(
 }
 
 /** The legacy conversation memory of the API (contract section 8). */
-export function createMemory({ store, settings }: MemoryDeps): Memory {
+export function createMemory({ store, settings, audit }: MemoryDeps): Memory {
   async function ownMessage(principal: Principal, messageId: string): Promise<MessageRow> {
     const row = await store.message(messageId);
     if (row === undefined) throw new RESOURCE_NOT_FOUND(`Message [${messageId}] not found`);
     await ownMemory(store, principal, row.memoryId);
     return row;
   }
+
+  const record = ({ id }: Principal, action: string, memoryId: string): Promise<void> =>
+    audit.record({ principal: id, action, outcome: 'ok', detail: memoryId });
 
   const service: Memory = {
     async create(principal, body) {
@@ -108,16 +113,19 @@ export function createMemory({ store, settings }: MemoryDeps): Memory {
       const additionalInfo = additionalInfoOf(body);
       if (!(await store.any())) throw new INDEX_NOT_FOUND('.plugins-ml-memory-meta');
       await ownMemory(store, principal, memoryId);
-      return store.update(memoryId, {
+      const outcome = await store.update(memoryId, {
         ...(name === undefined ? {} : { name }),
         ...(additionalInfo === undefined ? {} : { additionalInfo }),
       });
+      await record(principal, 'memory.update', memoryId);
+      return outcome;
     },
 
     async delete(principal, memoryId) {
       if (await store.any()) {
         await ownMemory(store, principal, memoryId);
         await store.delete(memoryId);
+        await record(principal, 'memory.delete', memoryId);
       }
       return { success: true };
     },

@@ -1,15 +1,16 @@
 import type { Connectors } from '../connectors/types.ts';
-import { FORBIDDEN, INVALID_ARGUMENT, MODEL_NOT_FOUND } from '../errors.ts';
+import { INVALID_ARGUMENT, MODEL_NOT_FOUND, SWITCHED_OFF } from '../errors.ts';
+import type { Principal } from '../identity/principal.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { ModelSource, OpenModel } from '../llm/client.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Documents, StoredDocument } from '../store/documents.ts';
-import { inlineOwner, isDeployed, modelContent } from './document.ts';
+import { connectorUser, inlineOwner, isDeployed, modelContent } from './document.ts';
 import { createModelRateLimiter } from './rate-limiter.ts';
 
 export interface DeploymentDeps {
   readonly documents: Documents;
-  readonly connectors: Pick<Connectors, 'load' | 'inline'>;
+  readonly connectors: Pick<Connectors, 'load' | 'inline' | 'requireVisible'>;
   readonly settings: Settings;
   readonly now: () => number;
 }
@@ -17,6 +18,11 @@ export interface DeploymentDeps {
 export interface Deployment extends ModelSource {
   /** @throws MODEL_NOT_FOUND */
   load(id: string): Promise<StoredDocument>;
+  /**
+   * Checks that who put the model on its stored connector may still see that; every use of a model passes here.
+   * @throws FORBIDDEN, CONNECTOR_NOT_FOUND
+   */
+  requireConnector(caller: Principal, stored: StoredDocument): Promise<void>;
   /** @throws MODEL_NOT_FOUND */
   deploy(id: string): Promise<void>;
   /** `not_found` for an unknown id. */
@@ -48,7 +54,7 @@ export function createDeployment({ documents, connectors, settings, now }: Deplo
 
   async function open(id: string): Promise<OpenModel> {
     const { body, version } = await load(id);
-    if (body.is_enabled === false) throw new FORBIDDEN('Model is disabled.');
+    if (body.is_enabled === false) throw new SWITCHED_OFF('Model is disabled.');
     if (!isDeployed(body)) {
       if (!deploysItself(body)) {
         throw new INVALID_ARGUMENT(
@@ -67,6 +73,10 @@ export function createDeployment({ documents, connectors, settings, now }: Deplo
   return {
     load,
     open,
+    async requireConnector(caller, { body }) {
+      if (typeof body.connector_id !== 'string') return;
+      connectors.requireVisible(connectorUser(caller, body), await connectors.load(body.connector_id));
+    },
     deploy,
     async undeploy(id) {
       const { result } = await documents.update('model', id, ({ body }) =>

@@ -1,12 +1,27 @@
 import { shownDocument } from '../connectors/blueprint.ts';
+import { ownerId, type Viewer } from '../identity/ownership.ts';
+import type { Principal } from '../identity/principal.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { DocumentContent, Reference, StoredDocument } from '../store/documents.ts';
 
 /** This process as the API names it where ML Commons names the nodes of a cluster. */
 export const NODE_ID = 'tenon';
 
+/** Who put the model on its stored connector, as the document keeps it. Never shown. */
+export function registrantOf(principal: Principal): JsonObject {
+  return { id: ownerId(principal), backend_roles: [...principal.backendRoles], admin: principal.access.admin };
+}
+
+/** Whose right to the connector the model rests on: its registrant, as now if that is the caller; the caller if not known. */
+export function connectorUser(caller: Principal, { registrant }: JsonObject): Viewer {
+  if (!isJsonObject(registrant) || registrant.id === ownerId(caller)) return caller;
+  const { id, backend_roles: backendRoles, admin } = registrant;
+  return { id: String(id), backendRoles: backendRoles as string[], access: { admin: admin === true } };
+}
+
 /** The document of `GET /models/{id}`: what is stored, its times, and where it is deployed. */
-export function shownModel({ body, createdTime, lastUpdatedTime }: StoredDocument): JsonObject {
+export function shownModel({ body: stored, createdTime, lastUpdatedTime }: StoredDocument): JsonObject {
+  const { registrant: _registrant, ...body } = stored;
   const deployment: JsonObject = isDeployed(body)
     ? {
         auto_redeploy_retry_times: 0,

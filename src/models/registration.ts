@@ -5,7 +5,7 @@ import { chosenId } from '../ids.ts';
 import { isJsonObject, type JsonObject, parameterText } from '../json.ts';
 import { UniqueViolation } from '../store/database.ts';
 import type { Documents } from '../store/documents.ts';
-import { inlineOwner, modelContent } from './document.ts';
+import { inlineOwner, modelContent, registrantOf } from './document.ts';
 import { modelSettings, optionalObject, optionalText } from './fields.ts';
 import { requireRemote } from './function-name.ts';
 import type { GroupVersions } from './groups.ts';
@@ -92,7 +92,7 @@ export async function connectorPart(
     }
     const { protocol } = connector;
     if (protocol !== 'http') throw new INVALID_ARGUMENT(`Cannot Create a Model from MCP Connector: ${connectorId}`);
-    return { members: { connector_id: connectorId } };
+    return { members: { connector_id: connectorId, registrant: registrantOf(principal) } };
   }
   if (inline === undefined) {
     throw new INVALID_ARGUMENT('You must provide connector content when creating a remote model without connector id!');

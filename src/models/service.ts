@@ -30,7 +30,7 @@ interface TaskRecords {
 
 export interface ModelsDeps {
   readonly documents: Documents;
-  readonly connectors: Pick<Connectors, 'load' | 'visible' | 'inline' | 'prepareInline' | 'execute'>;
+  readonly connectors: Pick<Connectors, 'load' | 'visible' | 'requireVisible' | 'inline' | 'prepareInline' | 'execute'>;
   readonly groups: GroupVersions;
   readonly tasks: TaskRecords;
   readonly settings: Settings;
@@ -61,10 +61,11 @@ export interface Models extends ModelSource {
   undeploy(principal: Principal, ids: readonly string[]): Promise<JsonObject>;
   /** @throws MODEL_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, UpstreamError */
   predict(principal: Principal, id: string, body: JsonObject, signal?: AbortSignal): Promise<JsonObject>;
-  /** @throws FORBIDDEN when the model is there and not shared with the caller */
+  /** @throws FORBIDDEN when the model is there and its group is not shared with the caller, or its connector not with its registrant */
   requireVisible(principal: Principal, id: string): Promise<void>;
 }
 
+const CONNECTOR_ACCESS_CONTROL = 'plugins.ml_commons.connector_access_control_enabled';
 const FORBIDDEN_MODEL = "User doesn't have privilege to perform this operation on this model";
 
 /** Remote models: a connector with a name and a state. */
@@ -86,7 +87,11 @@ export function createModels(deps: ModelsDeps): Models {
   }
 
   async function requireVisible(principal: Principal, id: string): Promise<void> {
-    if (groups.controls(principal)) await requireGroup(principal, await documents.get('model', id), 'read');
+    const controlled = settings.flag(CONNECTOR_ACCESS_CONTROL);
+    if (!controlled && !groups.controls(principal)) return;
+    const stored = await documents.get('model', id);
+    await requireGroup(principal, stored, 'read');
+    if (controlled && stored !== undefined) await deployment.requireConnector(principal, stored);
   }
 
   function changed(principal: Principal, verb: string, id: string, outcome = 'ok'): Promise<void> {
@@ -135,10 +140,10 @@ export function createModels(deps: ModelsDeps): Models {
         ...(groupId === undefined ? {} : { model_group_id: groupId }),
       };
       const outcome = await documents.update('model', id, (current) => {
-        const { connector, connector_id, ...rest } = current.body;
+        const { connector, connector_id, registrant, ...rest } = current.body;
         const moves = Object.keys(members).length > 0;
         if (moves && current.version !== stored.version) throw changedByOthers(id);
-        const kept: JsonObject = moves ? members : pick({ connector, connector_id });
+        const kept: JsonObject = moves ? members : pick({ connector, connector_id, registrant });
         return modelContent({ ...rest, ...changes, ...kept }, 'connector_id' in members ? null : sealed);
       });
       if (outcome.result === 'not_found') throw updatedNotFound(id);

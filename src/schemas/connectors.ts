@@ -6,6 +6,8 @@ export const CALLER_CREDENTIAL_HEADERS: readonly string[] = [
   'authorization',
   'proxy-authorization',
   'cookie',
+  'cookie2',
+  'set-cookie',
   'x-api-key',
 ];
 

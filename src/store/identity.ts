@@ -1,6 +1,8 @@
-import type { Transaction } from 'kysely';
+import { randomUUID } from 'node:crypto';
+import type { Kysely, Transaction } from 'kysely';
 import type { JsonObject } from '../json.ts';
 import type { Database } from './database.ts';
+import { giveRecords } from './former-owners.ts';
 import { createSequences } from './sequences.ts';
 import type { Tables } from './tables.ts';
 
@@ -27,6 +29,20 @@ export interface RoleMappingRow {
   readonly description?: string;
 }
 
+/** Who there is, and what decides what they may do. */
+export interface IdentityContent {
+  readonly users: readonly UserRow[];
+  readonly roles: readonly RoleRow[];
+  readonly mappings: readonly RoleMappingRow[];
+}
+
+/** Throws to refuse a change, with what was there and what would be: nothing is written then. */
+export type IdentityGuard = (before: IdentityContent, after: IdentityContent) => void;
+
+export interface GuardOptions {
+  readonly guard?: IdentityGuard;
+}
+
 type Written = 'created' | 'updated';
 
 /** Users, roles and role mappings. */
@@ -36,16 +52,24 @@ export interface IdentityStore {
   user(name: string): Promise<UserRow | undefined>;
   users(): Promise<UserRow[]>;
   anyUser(): Promise<boolean>;
-  /** `onlyFirst`: writes nothing and answers `undefined` when there is a user already. */
-  putUser(user: UserRow, options?: { onlyFirst?: boolean }): Promise<Written | undefined>;
-  /** Revokes the keys of that user too: they must not come back with another user of the same name. */
-  deleteUser(name: string): Promise<boolean>;
+  content(): Promise<IdentityContent>;
+  /** Writes nothing and answers `undefined` when `onlyIf` says no to what is there. */
+  putUser(
+    user: UserRow,
+    options?: GuardOptions & { onlyIf?: (content: IdentityContent) => boolean },
+  ): Promise<Written | undefined>;
+  /**
+   * Revokes the keys of that user too, and leaves the records to nobody: neither must come back with another user of the
+   * same name.
+   */
+  deleteUser(name: string, options?: GuardOptions): Promise<boolean>;
   roles(): Promise<RoleRow[]>;
-  putRole(role: RoleRow): Promise<Written>;
-  deleteRole(name: string): Promise<boolean>;
+  putRole(role: RoleRow, options?: GuardOptions): Promise<Written>;
+  /** Takes it from its holders too, with its mapping: another role of the same name starts without any. */
+  deleteRole(name: string, options?: GuardOptions): Promise<boolean>;
   mappings(): Promise<RoleMappingRow[]>;
-  putMapping(mapping: RoleMappingRow): Promise<Written>;
-  deleteMapping(role: string): Promise<boolean>;
+  putMapping(mapping: RoleMappingRow, options?: GuardOptions): Promise<Written>;
+  deleteMapping(role: string, options?: GuardOptions): Promise<boolean>;
 }
 
 const REVISION = 'identity';
@@ -71,7 +95,18 @@ export function createIdentityStore(
   { now = Date.now }: { now?: () => number } = {},
 ): IdentityStore {
   const { kysely } = database;
-  const change = identityChanges(database);
+  const write = identityChanges(database);
+  const next = createSequences(database);
+
+  function change<T>({ guard }: GuardOptions, work: (transaction: Transaction<Tables>) => Promise<T>): Promise<T> {
+    return write(async (transaction) => {
+      if (guard === undefined) return work(transaction);
+      const before = await contentOf(transaction);
+      const result = await work(transaction);
+      guard(before, await contentOf(transaction));
+      return result;
+    });
+  }
 
   return {
     async revision() {
@@ -84,19 +119,18 @@ export function createIdentityStore(
       return row && userOf(row);
     },
 
-    async users() {
-      const rows = await kysely.selectFrom('users').selectAll().orderBy('name').execute();
-      return rows.map(userOf);
-    },
+    users: () => usersOf(kysely),
 
     async anyUser() {
       return (await kysely.selectFrom('users').select('name').limit(1).executeTakeFirst()) !== undefined;
     },
 
-    putUser(user, { onlyFirst = false } = {}) {
-      return change(async (transaction) => {
+    content: () => contentOf(kysely),
+
+    putUser(user, options = {}) {
+      return change(options, async (transaction) => {
         const known = transaction.selectFrom('users').select('name');
-        if (onlyFirst && (await known.limit(1).executeTakeFirst()) !== undefined) return undefined;
+        if (options.onlyIf?.(await contentOf(transaction)) === false) return undefined;
         const existing = await known.where('name', '=', user.name).executeTakeFirst();
         const time = now();
         const row = {
@@ -117,8 +151,8 @@ export function createIdentityStore(
       });
     },
 
-    deleteUser(name) {
-      return change(async (transaction) => {
+    deleteUser(name, options = {}) {
+      return change(options, async (transaction) => {
         const result = await transaction.deleteFrom('users').where('name', '=', name).executeTakeFirst();
         await transaction
           .updateTable('api_keys')
@@ -126,17 +160,16 @@ export function createIdentityStore(
           .where('owner', '=', `user:${name}`)
           .where('revoked_time', 'is', null)
           .execute();
-        return Number(result.numDeletedRows) > 0;
+        const deleted = Number(result.numDeletedRows) > 0;
+        if (deleted) await giveRecords(transaction, next, { from: `user:${name}`, to: `deleted:${randomUUID()}` });
+        return deleted;
       });
     },
 
-    async roles() {
-      const rows = await kysely.selectFrom('roles').select(['name', 'body']).orderBy('name').execute();
-      return rows.map(({ name, body }) => ({ name, body: JSON.parse(body) as JsonObject }));
-    },
+    roles: () => rolesOf(kysely),
 
-    putRole({ name, body }) {
-      return change(async (transaction) => {
+    putRole({ name, body }, options = {}) {
+      return change(options, async (transaction) => {
         const existing = await transaction
           .selectFrom('roles')
           .select('name')
@@ -153,25 +186,20 @@ export function createIdentityStore(
       });
     },
 
-    deleteRole(name) {
-      return change(async (transaction) => {
+    deleteRole(name, options = {}) {
+      return change(options, async (transaction) => {
         const result = await transaction.deleteFrom('roles').where('name', '=', name).executeTakeFirst();
-        return Number(result.numDeletedRows) > 0;
+        if (Number(result.numDeletedRows) === 0) return false;
+        await transaction.deleteFrom('role_mappings').where('role', '=', name).execute();
+        await takeRole(transaction, name);
+        return true;
       });
     },
 
-    async mappings() {
-      const rows = await kysely.selectFrom('role_mappings').selectAll().orderBy('role').execute();
-      return rows.map((row) => ({
-        role: row.role,
-        users: listOf(row.users),
-        backendRoles: listOf(row.backend_roles),
-        ...(row.description !== null && { description: row.description }),
-      }));
-    },
+    mappings: () => mappingsOf(kysely),
 
-    putMapping({ role, users, backendRoles, description }) {
-      return change(async (transaction) => {
+    putMapping({ role, users, backendRoles, description }, options = {}) {
+      return change(options, async (transaction) => {
         const known = transaction.selectFrom('role_mappings').select('role').where('role', '=', role);
         const existing = await known.executeTakeFirst();
         const row = {
@@ -189,8 +217,8 @@ export function createIdentityStore(
       });
     },
 
-    deleteMapping(role) {
-      return change(async (transaction) => {
+    deleteMapping(role, options = {}) {
+      return change(options, async (transaction) => {
         const result = await transaction.deleteFrom('role_mappings').where('role', '=', role).executeTakeFirst();
         return Number(result.numDeletedRows) > 0;
       });
@@ -212,4 +240,49 @@ function userOf(row: Tables['users']): UserRow {
     ...(row.description !== null && { description: row.description }),
     disabled: row.disabled === 1,
   };
+}
+
+async function usersOf(source: Kysely<Tables>): Promise<UserRow[]> {
+  const rows = await source.selectFrom('users').selectAll().orderBy('name').execute();
+  return rows.map(userOf);
+}
+
+async function rolesOf(source: Kysely<Tables>): Promise<RoleRow[]> {
+  const rows = await source.selectFrom('roles').select(['name', 'body']).orderBy('name').execute();
+  return rows.map(({ name, body }) => ({ name, body: JSON.parse(body) as JsonObject }));
+}
+
+async function mappingsOf(source: Kysely<Tables>): Promise<RoleMappingRow[]> {
+  const rows = await source.selectFrom('role_mappings').selectAll().orderBy('role').execute();
+  return rows.map((row) => ({
+    role: row.role,
+    users: listOf(row.users),
+    backendRoles: listOf(row.backend_roles),
+    ...(row.description !== null && { description: row.description }),
+  }));
+}
+
+async function contentOf(source: Kysely<Tables>): Promise<IdentityContent> {
+  return { users: await usersOf(source), roles: await rolesOf(source), mappings: await mappingsOf(source) };
+}
+
+/** A key that was narrowed to the role alone keeps an empty list: it may do nothing then, not everything. */
+async function takeRole(transaction: Transaction<Tables>, role: string): Promise<void> {
+  const without = (text: string): string => JSON.stringify(listOf(text).filter((held) => held !== role));
+  for (const { name, roles } of await transaction.selectFrom('users').select(['name', 'roles']).execute()) {
+    if (!listOf(roles).includes(role)) continue;
+    await transaction
+      .updateTable('users')
+      .set({ roles: without(roles) })
+      .where('name', '=', name)
+      .execute();
+  }
+  for (const { id, roles } of await transaction.selectFrom('api_keys').select(['id', 'roles']).execute()) {
+    if (roles === null || !listOf(roles).includes(role)) continue;
+    await transaction
+      .updateTable('api_keys')
+      .set({ roles: without(roles) })
+      .where('id', '=', id)
+      .execute();
+  }
 }

@@ -5,6 +5,7 @@ import { newId } from '../ids.ts';
 import type { JsonObject } from '../json.ts';
 import type { WriteOutcome } from '../store/documents.ts';
 import type { TaskRow, TaskStore } from '../store/tasks.ts';
+import type { Audit } from '../telemetry/audit.ts';
 
 type TaskType = 'REGISTER_MODEL' | 'DEPLOY_MODEL' | 'AGENT_EXECUTION';
 
@@ -50,10 +51,11 @@ export interface Tasks {
 
 export interface TasksDeps {
   readonly store: TaskStore;
+  readonly audit: Audit;
 }
 
 /** Records of what was asked to be done: one document per request, read by polling. */
-export function createTasks({ store }: TasksDeps): Tasks {
+export function createTasks({ store, audit }: TasksDeps): Tasks {
   // Another's task is answered as if it did not exist: the API documents no refusal here, and which ids there are would
   // tell what others do.
   async function load(principal: Principal, id: string): Promise<TaskRow> {
@@ -80,7 +82,9 @@ export function createTasks({ store }: TasksDeps): Tasks {
     async delete(principal, id) {
       const { state } = await load(principal, id);
       if (state === 'RUNNING') throw new TASK_RUNNING();
-      return store.delete(id);
+      const outcome = await store.delete(id);
+      await audit.record({ principal: principal.id, action: 'task.delete', outcome: 'ok', detail: id });
+      return outcome;
     },
   };
 }

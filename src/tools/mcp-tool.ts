@@ -1,4 +1,5 @@
 import { FORBIDDEN, isCatalogueError, UpstreamError } from '../errors.ts';
+import type { Authorization } from '../identity/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { McpSessions } from '../mcp/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -7,6 +8,7 @@ import type { Tool, ToolContext, ToolResult } from './tool.ts';
 
 export interface McpToolDeps {
   readonly sessions: Pick<McpSessions, 'call'>;
+  readonly authorization: Pick<Authorization, 'refused'>;
   readonly log: Logger;
 }
 
@@ -28,13 +30,15 @@ const MAX_DESCRIPTION = 1024;
  * A tool of an MCP server as an agent calls it. A call that surely was not processed goes to the fallback connector, when
  * there is one; otherwise every failure is a result that says what happened.
  */
-export function createMcpTool(definition: McpToolDefinition, { sessions, log }: McpToolDeps): Tool {
+export function createMcpTool(definition: McpToolDefinition, { sessions, authorization, log }: McpToolDeps): Tool {
   const { annotations, connectorId, fallbackConnectorId, tool } = definition;
   const repeatable = annotations?.readOnlyHint === true || annotations?.idempotentHint === true;
 
   async function call(target: string, argumentsText: string, context: ToolContext): Promise<ToolResult> {
     if (context.principal.access.deniesTool(target, tool)) {
-      throw new FORBIDDEN(`You don't have permission to call the tool ${tool} of connector ${target}.`);
+      const reason = `You don't have permission to call the tool ${tool} of connector ${target}.`;
+      authorization.refused(context.principal, 'connector:use', { reason, connectorId: target, tool });
+      throw new FORBIDDEN(reason);
     }
     const result = await sessions.call(target, { tool, argumentsText, ...context });
     const { isError } = result;

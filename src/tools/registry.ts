@@ -1,5 +1,6 @@
 import type { Connectors } from '../connectors/types.ts';
 import { INVALID_ARGUMENT, MCP_DISABLED } from '../errors.ts';
+import type { Authorization } from '../identity/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { McpCaller, McpSessions } from '../mcp/types.ts';
 import type { Settings } from '../settings/types.ts';
@@ -16,6 +17,8 @@ export interface ToolRegistryDeps {
   readonly connectors: Pick<Connectors, 'find' | 'visible'>;
   readonly mcpTools: Pick<McpToolStore, 'list' | 'offeredNames' | 'claimName'>;
   readonly settings: Pick<Settings, 'flag'>;
+  /** Audits what the caller's roles or the owner of a connector refuse. */
+  readonly authorization: Pick<Authorization, 'refused'>;
   readonly log: Logger;
 }
 

@@ -1,6 +1,7 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
 import { type CauseCode, CONNECTOR_NOT_FOUND, FORBIDDEN, isCatalogueError, UpstreamError } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
+import type { Authorization } from '../identity/types.ts';
 import type { DiscoveredTool, McpCaller, McpSessions } from '../mcp/types.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -25,6 +26,7 @@ interface SourceDeps {
   readonly sessions: Pick<McpSessions, 'tools'>;
   readonly connectors: Pick<Connectors, 'find' | 'visible'>;
   readonly mcpTools: Pick<McpToolStore, 'list'>;
+  readonly authorization: Pick<Authorization, 'refused'>;
   readonly log: Logger;
 }
 
@@ -135,7 +137,10 @@ async function list(connectorId: string, { caller, signal }: ListFor, deps: Sour
       return { name: connectorId, code: 'not_found', message: error.message, error };
     }
     const refusal = refusalOf(caller.principal, connector, deps);
-    if (refusal !== undefined) return { ...refusal, code: 'forbidden', error: new FORBIDDEN(refusal.message) };
+    if (refusal !== undefined) {
+      deps.authorization.refused(caller.principal, 'connector:use', { reason: refusal.message, connectorId });
+      return { ...refusal, code: 'forbidden', error: new FORBIDDEN(refusal.message) };
+    }
     if (connector.protocol !== 'mcp_streamable_http') throw notMcp(connector);
     return { name: connector.name, tools: (await deps.sessions.tools(connectorId, { signal, caller })).tools };
   } catch (error) {

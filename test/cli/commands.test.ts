@@ -198,6 +198,69 @@ describe('roles', () => {
   });
 });
 
+describe('role administration', () => {
+  it('makes a role, gives it by mapping, takes it back and removes it', async () => {
+    const { url } = await withRoot();
+    const env = { TENON_URL: url, ...ROOT_USER };
+    const ann = { TENON_URL: url, TENON_USER: 'ann', TENON_PASSWORD: 'a first secret' };
+    const run = async (...line: string[]) => {
+      const { code, out, err } = await tenon(['roles', ...line], env);
+      return [code, out || err];
+    };
+    await tenon(['users', 'add', 'ann', '--backend-role', 'weather'], env, 'a first secret');
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(4);
+
+    const denied = ['--deny-tool', 'delete_.*@files', '--deny-tool', 'drop', '--deny-tool', 'a@b@'];
+    const line = ['set', 'careful', '--permission', 'connection:*', ...denied, '--description', 'Looks only'];
+    expect(await run(...line)).toEqual([0, "'careful' created.\n"]);
+    expect((await run('show', 'careful'))[1]).toBe(
+      'careful (own)\nLooks only\nallows:\n  connection:*\ndenies the tools:\n' +
+        '  delete_.* of files\n  drop of every connector\n  a@b of every connector\n',
+    );
+    expect(await run('assign', 'careful', '--backend-role', 'weather')).toEqual([0, "'careful' created.\n"]);
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(0);
+    expect(await run('assign', 'careful', '--user', 'ann', '--user', 'bob')).toEqual([0, "'careful' updated.\n"]);
+    expect(await run('unassign', 'careful', '--backend-role', 'weather', '--user', 'bob')).toEqual([
+      0,
+      "'careful' updated.\n",
+    ]);
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(0);
+    expect(await run('unassign', 'careful', '--user', 'eve')).toEqual([
+      1,
+      expect.stringContaining('does not name eve'),
+    ]);
+    const last = await tenon(['roles', 'unassign', 'careful', '--user', 'ann', '--json'], env);
+    expect(JSON.parse(last.out)).toEqual({ status: 'OK', message: "'careful' deleted." });
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(4);
+    expect(await run('remove', 'careful')).toEqual([0, "'careful' deleted.\n"]);
+    expect((await run('remove', 'careful'))[0]).toBe(1);
+    expect((await run('assign', 'careful', '--user', 'ann'))[0]).toBe(1);
+    expect((await run('set', 'all_access', '--permission', '*'))[0]).toBe(4);
+    expect((await run('set', 'careful'))[0]).toBe(2);
+    expect((await run('assign', 'careful'))[0]).toBe(2);
+  });
+
+  it('changes the roles of a user and keeps the rest, the password too', async () => {
+    const { url } = await withRoot();
+    const env = { TENON_URL: url, ...ROOT_USER };
+    const ann = { TENON_URL: url, TENON_USER: 'ann', TENON_PASSWORD: 'a first secret' };
+    await tenon(['users', 'add', 'ann', '--backend-role', 'weather', '--description', 'Reads'], env, 'a first secret');
+    const set = await tenon(['users', 'roles', 'ann', '--role', 'ml_read_access', '--role', 'tenon_agent_user'], env);
+    expect([set.code, set.out]).toEqual([0, "'ann' updated.\n"]);
+    expect((await tenon(['users', 'roles', 'ann'], env)).out).toBe('ml_read_access, tenon_agent_user\n');
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(0);
+    expect(JSON.parse((await tenon(['users', 'list', '--json'], env)).out).ann).toMatchObject({
+      backend_roles: ['weather'],
+      description: 'Reads',
+    });
+    expect((await tenon(['users', 'roles', 'ann', '--none'], env)).code).toBe(0);
+    expect((await tenon(['mcp', 'list'], ann)).code).toBe(4);
+    expect((await tenon(['users', 'roles', 'ann', '--role', 'nothing'], env)).code).toBe(1);
+    expect((await tenon(['users', 'roles', 'bob', '--none'], env)).code).toBe(1);
+    expect((await tenon(['users', 'roles', 'ann', '--none', '--role', 'ml_read_access'], env)).code).toBe(2);
+  });
+});
+
 describe('mcp', () => {
   let server: FakeMcpServer;
   beforeAll(async () => {

@@ -224,7 +224,8 @@ describe('an update', () => {
     await addModel('model-a', id, 'DEPLOYED');
     await addModel('model-b', id, 'UNDEPLOYED');
     await addModel('model-c', id, 'DEPLOYED');
-    await expect(rig.connectors.update(WHO, id, { description: 'x' })).rejects.toMatchObject({
+    await rig.connectors.update(WHO, id, { description: 'x', name: 'renamed' });
+    await expect(rig.connectors.update(WHO, id, { description: 'x', version: '2' })).rejects.toMatchObject({
       statusCode: 400,
       message: '2 models are still using this connector, please undeploy the models first: [model-a, model-c]',
     });
@@ -236,7 +237,7 @@ describe('an update', () => {
     });
     await rig.documents.delete('model', 'model-a');
     await rig.documents.delete('model', 'model-c');
-    await rig.connectors.update(WHO, id, { description: 'x' });
+    await rig.connectors.update(WHO, id, { version: '2' });
     await rig.documents.delete('model', 'model-b');
     expect(await rig.connectors.delete(WHO, id)).toMatchObject({ result: 'deleted' });
   });

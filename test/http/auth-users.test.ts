@@ -48,6 +48,47 @@ describe('a server in open mode', () => {
   });
 });
 
+describe('what is refused', () => {
+  it('to somebody signed in has a row with the permission, by role and by owner', async () => {
+    const app = await withAdmin();
+    const ML = '/_plugins/_ml';
+    const ann = { authorization: basic('ann', PASSWORD) };
+    const body = { password: PASSWORD, opendistro_security_roles: ['ml_full_access'] };
+    await app.request('PUT', `${USERS}/ann`, body, ROOT);
+    const setting = { 'plugins.ml_commons.connector_access_control_enabled': true };
+    await app.request('PUT', '/_cluster/settings', { persistent: setting }, ROOT);
+    const connector = {
+      connector_id: 'hers',
+      name: 'Hers',
+      version: 1,
+      protocol: 'mcp_streamable_http',
+      url: 'https://mcp.example.org',
+      credential: {},
+      access_mode: 'private',
+    };
+    expect((await app.request('POST', `${ML}/connectors/_create`, connector, ROOT)).status).toBe(200);
+    const { body: memory } = await app.request('POST', `${ML}/memory`, { name: 'of root' }, ROOT);
+    expect((await app.request('GET', `${ML}/connectors/hers`, undefined, ann)).status).toBe(403);
+    expect((await app.request('GET', `${ML}/memory/${memory.memory_id}`, undefined, ann)).status).toBe(401);
+    for (let n = 0; n < 3; n += 1) expect((await app.request('GET', USERS, undefined, ann)).status).toBe(403);
+    expect((await app.request('GET', `${ML}/connectors/none`, undefined, ann)).status).toBe(404);
+
+    const query = { bool: { must: [{ term: { action: 'access' } }, { term: { principal: 'user:ann' } }] } };
+    const search = { query, sort: { time: 'asc' } };
+    const { body: found } = await app.request('POST', `${ML}/audit/_search`, search, ROOT);
+    const { hits } = found.hits as unknown as { hits: { _source: Record<string, unknown> }[] };
+    const rows = hits.map(({ _source }) => _source);
+    expect(rows.find(({ connector_id: id }) => id === 'hers')).toMatchObject({
+      outcome: 'refused',
+      detail: "connector:read: You don't have permission to access this connector",
+    });
+    expect(rows.map(({ detail }) => String(detail).split(/[:;] /)[0])).toEqual(
+      expect.arrayContaining(['connector:read', 'memory:read', 'user:read']),
+    );
+    expect(rows.every(({ outcome }) => outcome === 'refused')).toBe(true);
+  });
+});
+
 describe('a server on another address', () => {
   it('starts when there is a user, and not before', async () => {
     await expect(start({ config: { host: '0.0.0.0' } })).rejects.toThrow(

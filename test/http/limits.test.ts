@@ -1,5 +1,6 @@
 import { fastify } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
+import { FORBIDDEN } from '../../src/errors.ts';
 import { errorsPlugin } from '../../src/http/plugins/errors.ts';
 import { limitsPlugin } from '../../src/http/plugins/limits.ts';
 import { createRouteTable } from '../../src/http/route-table.ts';
@@ -11,7 +12,9 @@ import { userPrincipal } from '../support/principals.ts';
 
 const P = 'plugins.ml_commons.limits.';
 const ANN = userPrincipal('ann');
-const KEY_OF_ANN: Principal = { ...ANN, id: 'key:1', kind: 'api_key' };
+const KEY_OF_ANN: Principal = { ...ANN, id: 'key:1', kind: 'api_key', owner: 'user:ann' };
+const OPENID_ANN: Principal = { ...ANN, id: 'token:https://id.example|7', kind: 'token' };
+const KEY_OF_OPENID_ANN: Principal = { ...OPENID_ANN, id: 'key:2', kind: 'api_key', owner: OPENID_ANN.id };
 const BOB = userPrincipal('bob', { roles: ['robots', 'readers'] });
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -33,7 +36,7 @@ function gate(): { opened: Promise<void>; open: () => void } {
 
 describe('requests a minute', () => {
   async function edge(values: Record<string, string>): Promise<(who: string, path?: string) => Promise<Response>> {
-    const people: Record<string, Principal> = { ann: ANN, key: KEY_OF_ANN, bob: BOB };
+    const people: Record<string, Principal> = { ann: ANN, key: KEY_OF_ANN, bob: BOB, stranger: OPENID_ANN };
     const app = fastify();
     await app.register(errorsPlugin, { redactor: createRedactor(), routes: createRouteTable() });
     app.decorateRequest('principal', null as unknown as Principal);
@@ -41,7 +44,11 @@ describe('requests a minute', () => {
       request.principal = people[String(request.headers['x-who'])] ?? ANN;
     });
     await app.register(limitsPlugin, { limits: limitsOf(values) });
+    app.addHook('preParsing', async (request) => {
+      if (request.url === '/closed') throw new FORBIDDEN('not yours');
+    });
     app.get('/thing', () => ({ ok: true }));
+    app.get('/closed', () => ({ ok: true }));
     app.get('/healthz', { config: { public: true } }, () => ({ ok: true }));
     const url = await app.listen({ host: '127.0.0.1', port: 0 });
     closing.push(() => app.close());
@@ -87,6 +94,30 @@ describe('requests a minute', () => {
       value: 5,
       setting: `${P}role.robots.requests_per_minute`,
     });
+  });
+
+  it('count where they are refused or lead nowhere', async () => {
+    for (const [path, status] of [
+      ['/closed', 403],
+      ['/unknown', 400],
+    ] as const) {
+      const get = await edge({ requests_per_minute: '2' });
+      const statuses = [];
+      for (let round = 0; round < 3; round += 1) statuses.push((await get('ann', path)).status);
+      expect(statuses).toEqual([status, status, 429]);
+      expect((await get('ann')).status).toBe(429);
+    }
+  });
+
+  it('are nothing that a user of a provider shares with the user of the store of that name', async () => {
+    const get = await edge({ requests_per_minute: '1' });
+    expect([(await get('ann')).status, (await get('stranger')).status, (await get('ann')).status]).toEqual([
+      200, 200, 429,
+    ]);
+    const limits = limitsOf({ requests_per_minute: '1', 'user.ann.requests_per_minute': '3' });
+    const limitOf = (principal: Principal) => limits.of(principal, 'requests_per_minute')?.value;
+    expect([ANN, KEY_OF_ANN, OPENID_ANN, KEY_OF_OPENID_ANN].map(limitOf)).toEqual([3, 3, 1, 1]);
+    expect(limits.keyOf(KEY_OF_OPENID_ANN)).toBe(OPENID_ANN.id);
   });
 
   it('follow the most generous role, and 0 is without limit', () => {

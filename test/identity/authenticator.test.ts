@@ -114,6 +114,7 @@ describe('a name and password', () => {
     await identity.directory.putUser(again.principal, 'root', { password: 'another one', ...roles });
     expect(await signIn(basic('root', PASSWORD))).toMatchObject({ ok: false });
     expect(await signIn(basic('root', 'another one'))).toMatchObject({ ok: true });
+    await identity.directory.putUser(again.principal, 'second', { password: 'another one', ...roles });
     await identity.directory.putUser(again.principal, 'root', { attributes: { enabled: 'false' }, ...roles });
     expect(await signIn(basic('root', 'another one'))).toMatchObject({ ok: false });
   });
@@ -155,6 +156,21 @@ describe('failed sign-ins', () => {
     }
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
     expect(await signIn(basic('nobody', 'wrong'), '10.0.0.98')).not.toHaveProperty('retryAfterMs');
+  });
+
+  it('that are not looked at are audited, at most once a second', async () => {
+    await start();
+    for (let n = 0; n < 5; n++) await signIn(basic('root', 'wrong'));
+    for (let n = 0; n < 30; n++) await signIn(basic('root', 'wrong'), '10.0.0.7');
+    const slowed = () => refusals().filter(({ detail }) => detail?.includes('not looked at'));
+    const row = { principal: 'user:root', action: 'sign_in', outcome: 'refused' };
+    const detail = 'Basic from 10.0.0.7: not looked at, too many failed before';
+    expect(slowed()).toEqual([{ ...row, detail }]);
+    clock.advance(1000);
+    await signIn(basic('root', 'wrong'));
+    await signIn(basic('root', 'wrong'), '10.0.0.7');
+    expect(slowed()).toHaveLength(2);
+    expect(slowed()[1]).toEqual({ ...row, detail: `${detail}; 29 more before this were left out` });
   });
 
   it('of a name nobody has are slowed alike', async () => {

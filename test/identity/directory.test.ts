@@ -160,6 +160,100 @@ describe('roles and mappings', () => {
   });
 });
 
+describe('a key of fewer roles', () => {
+  it('is denied every tool its owner is denied', async () => {
+    await identity.directory.putRole(root, 'guarded', { denied_tools: [{ tool: 'rm' }] });
+    await put('ann', { opendistro_security_roles: ['guarded', 'ml_read_access'] });
+    const made = await identity.apiKeys.create(await as('ann'), { name: 'k', roles: ['ml_read_access'] });
+    const signIn = await identity.authenticator.signIn({ authorization: `ApiKey ${made.api_key}`, peer: 'p' });
+    expect(signIn).toMatchObject({ ok: true, principal: { roles: ['ml_read_access'] } });
+    expect(signIn.ok && signIn.principal.access.deniesTool('any', 'rm')).toBe(true);
+    expect(signIn.ok && signIn.principal.access.deniesTool('any', 'ls')).toBe(false);
+  });
+});
+
+describe('denied tools', () => {
+  it('are matched in linear time, and are not without number', async () => {
+    await identity.directory.putRole(root, 'r', { denied_tools: [{ tool: '(a+)+b' }] });
+    await put('ann', { opendistro_security_roles: ['r'] });
+    const { access } = await as('ann');
+    expect(access.deniesTool('c', 'a'.repeat(5000))).toBe(false);
+    expect(access.deniesTool('c', `${'a'.repeat(5000)}b`)).toBe(true);
+    expect(access.deniesTool('c', 'x'.repeat(8193))).toBe(true);
+    const many = Array.from({ length: 201 }, () => ({ tool: 'x' }));
+    await expect(identity.directory.putRole(root, 'r', { denied_tools: many })).rejects.toThrow(
+      /more than 200 entries/,
+    );
+  });
+});
+
+describe('a role that was deleted', () => {
+  it('gives nothing to its former holders when it is made again, and keeps no password from being changed', async () => {
+    const body = { cluster_permissions: ['agent:read'] };
+    await identity.directory.putRole(root, 'r', body);
+    await identity.directory.putMapping(root, 'r', { users: ['eve'] });
+    await put('ann', { opendistro_security_roles: ['r'] });
+    await put('eve');
+    await identity.directory.deleteRole(root, 'r');
+    const { ann } = await identity.directory.user('ann');
+    const { opendistro_security_roles: held } = ann as JsonObject;
+    expect(await put('ann', { opendistro_security_roles: held as string[] })).toBe('updated');
+    await identity.directory.putRole(root, 'r', body);
+    for (const name of ['ann', 'eve']) expect((await as(name)).access.allows('agent:read')).toBe(false);
+  });
+});
+
+describe('the last administrator', () => {
+  const conflict = { statusCode: 409, message: expect.stringMatching(/^No enabled user would have all_access/) };
+  const admin = { opendistro_security_roles: ['all_access'] };
+  const off = { attributes: { enabled: 'false' } };
+
+  it('cannot be deleted, disabled or demoted while there are users, except by the operator', async () => {
+    await put('root', admin);
+    await put('ann');
+    const { directory } = identity;
+    const self = await as('root');
+    await expect(directory.deleteUser(self, 'root')).rejects.toMatchObject(conflict);
+    await expect(put('root', { ...admin, ...off }, self)).rejects.toMatchObject(conflict);
+    await expect(put('root', {}, self)).rejects.toMatchObject(conflict);
+    expect((await as('root')).access.admin).toBe(true);
+    await put('second', admin, self);
+    await directory.deleteUser(self, 'root');
+    await directory.deleteUser(root, 'second');
+    expect(Object.keys(await directory.users())).toEqual(['ann']);
+  });
+
+  it('cannot lose the role, or the mapping, that makes it one', async () => {
+    await identity.directory.putRole(root, 'boss', { cluster_permissions: ['*'] });
+    await identity.directory.putMapping(root, 'boss', { users: ['root'] });
+    await put('root');
+    const self = await as('root');
+    const { directory } = identity;
+    for (const change of [
+      () => directory.deleteMapping(self, 'boss'),
+      () => directory.putMapping(self, 'boss', { users: [] }),
+      () => directory.deleteRole(self, 'boss'),
+      () => directory.putRole(self, 'boss', { cluster_permissions: ['agent:*'] }),
+    ])
+      await expect(change()).rejects.toMatchObject(conflict);
+    expect((await as('root')).access.admin).toBe(true);
+  });
+
+  it('of an open server cannot start disabled', async () => {
+    await expect(put('ann', { ...admin, ...off }, OPEN_PRINCIPAL)).rejects.toThrow(/who is not disabled/);
+  });
+
+  it('is made from the environment when no enabled user is one, and never out of a user there is', async () => {
+    await put('ann', { ...admin, ...off });
+    await identity.again({ firstAdmin: { name: 'ann', password: 'another one' } });
+    expect(identity.lines.join('')).toContain('user ann is there already');
+    expect(await identity.directory.user('ann')).toMatchObject({ ann: off });
+    await identity.again({ firstAdmin: { name: 'rescue', password: PASSWORD } });
+    identity = Object.assign(identity, await identity.again());
+    expect((await as('rescue')).access.admin).toBe(true);
+  });
+});
+
 describe('whoever administers users without being an administrator', () => {
   let helper: Principal;
   beforeEach(async () => {
@@ -176,6 +270,8 @@ describe('whoever administers users without being an administrator', () => {
     expect(await identity.directory.putMapping(helper, 'r', { users: ['ann'] })).toBe('created');
     await identity.directory.deleteMapping(helper, 'r');
     await identity.directory.deleteRole(helper, 'r');
+    await put('ann', { backend_roles: ['staff'] });
+    expect(await put('ann', { backend_roles: ['staff'] }, helper)).toBe('updated');
     await identity.directory.deleteUser(helper, 'ann');
   });
 
@@ -187,6 +283,11 @@ describe('whoever administers users without being an administrator', () => {
     ['a role of everything', () => identity.directory.putRole(helper, 'r', { cluster_permissions: ['*'] })],
     ['a role of more', () => identity.directory.putRole(helper, 'r', { cluster_permissions: ['agent:*'] })],
     ['a mapping to more', () => identity.directory.putMapping(helper, 'ml_full_access', { users: ['helper'] })],
+    [
+      'a role of what means nothing yet',
+      () => identity.directory.putRole(helper, 'r', { cluster_permissions: ['x:y'] }),
+    ],
+    ['a user of a backend role it has not', () => put('x', { backend_roles: ['finance'] }, helper)],
     ['a restriction go', () => identity.directory.deleteRole(helper, 'guarded')],
     ['a restricted user free', () => put('watched', {}, helper)],
   ])('cannot make %s', async (_what, attempt) => {

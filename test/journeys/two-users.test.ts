@@ -357,6 +357,10 @@ describe('an agent of one user, run by another', () => {
     expect(answer.headers.get('warning')).toContain(
       `The tools of connector \\"weather\\" (${id}) are missing (forbidden): You need the permission connector:use`,
     );
+    const query = { bool: { filter: [{ term: { connector_id: id } }, { term: { action: 'access' } }] } };
+    const found = await send('operator', 'POST', '/audit/_search', { query });
+    expect(JSON.stringify(found.body)).toContain('"outcome":"refused"');
+    expect(JSON.stringify(found.body)).toContain('"principal":"user:eve"');
     expect(llm.requests[0]?.toolNames).toEqual([]);
   });
 
@@ -378,6 +382,35 @@ describe('an agent of one user, run by another', () => {
     expect(await ok('ann', 'POST', `/connectors/${id}/tools/warn_everybody/_execute`, {})).toMatchObject({
       isError: false,
     });
+  });
+
+  it('is refused, as prediction is, when the connector of its model was closed to who registered the model', async () => {
+    const shared = { ...chatConnector(llm.url), access_mode: 'public' };
+    const { connector_id: id } = await ok('bob', 'POST', '/connectors/_create', shared);
+    const registration = { name: 'on the connector of bob', function_name: 'remote', connector_id: id };
+    const { model_id: modelId } = await ok('ann', 'POST', '/models/_register?deploy=true', registration);
+    const agentId = await agent('ann', String(modelId), { connector_id: await connector('ann') });
+    expect((await ask('ann', agentId)).status).toBe(200);
+    const asked = llm.requests.length;
+    await ok('bob', 'PUT', `/connectors/${id}`, { access_mode: 'private' });
+    for (const [path, parameters] of [
+      [`/models/${modelId}/_deploy`, undefined],
+      [`/models/${modelId}/_predict`, { prompt: 'q' }],
+      [`/agents/${agentId}/_execute`, { question: 'q' }],
+    ] as const) {
+      expect(await refusal('ann', 'POST', path, parameters && { parameters })).toEqual([403, INVISIBLE]);
+    }
+    expect(llm.requests).toHaveLength(asked);
+  });
+
+  it('when deleted by another leaves the sessions of connectors open that are not for the other to see', async () => {
+    const id = await connector('ann');
+    await ok('ann', 'GET', `/connectors/${id}/tools`);
+    const hers = await agent('ann', await model('ann', 'kept session'), { connector_id: id });
+    const status = async () => (await ok('ann', 'GET', `/connectors/${id}/_status`)).status;
+    expect(await status()).toBe('connected');
+    await ok('bob', 'DELETE', `/agents/${hers}`);
+    expect(await status()).toBe('connected');
   });
 
   it('is refused when its model is not shared with the caller', async () => {

@@ -3,6 +3,7 @@ import type { Principal } from '../../src/identity/principal.ts';
 import { OPEN_PRINCIPAL, STATIC_KEY_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { JsonObject } from '../../src/json.ts';
 import { createMemory, type Memory } from '../../src/memory/service.ts';
+import type { AuditEntry } from '../../src/schemas/audit.ts';
 import { createMemoryStore } from '../../src/store/memory.ts';
 import { createClock } from '../support/clock.ts';
 import { sqliteDatabase } from '../support/databases.ts';
@@ -15,12 +16,14 @@ const clock = createClock(Date.UTC(2026, 10, 30, 12));
 let fresh: Awaited<ReturnType<typeof sqliteDatabase>>;
 let memory: Memory;
 let enabled = true;
+const audited: AuditEntry[] = [];
+const audit = { record: async (entry: AuditEntry) => void audited.push(entry) };
 
 beforeEach(async () => {
   fresh = await sqliteDatabase();
   enabled = true;
   const store = createMemoryStore(fresh.database, { now: clock.now });
-  memory = createMemory({ store, settings: { flag: () => enabled } });
+  memory = createMemory({ store, settings: { flag: () => enabled }, audit });
 });
 afterEach(() => fresh.dispose());
 
@@ -32,6 +35,20 @@ const notFound = (what: string) => ({
 });
 
 describe('memories', () => {
+  it('leave a row when they are changed or deleted, and none for what did not happen', async () => {
+    audited.length = 0;
+    const { memory_id: id } = await memory.create(ann, { name: 'hers' });
+    await expect(memory.delete(bob, id)).rejects.toThrow('does not have access');
+    await memory.update(ann, id, { name: 'still hers' });
+    await memory.delete(ann, id);
+    await memory.delete(ann, id);
+    const row = { principal: ann.id, outcome: 'ok', detail: id };
+    expect(audited).toEqual([
+      { ...row, action: 'memory.update' },
+      { ...row, action: 'memory.delete' },
+    ]);
+  });
+
   it('are made with and without a body', async () => {
     const { memory_id: bare } = await memory.create(me, undefined);
     expect(await memory.get(me, bare)).toEqual({

@@ -150,6 +150,51 @@ describe('a model under access control', () => {
     await platform.set('connector_access_control_enabled', null);
   });
 
+  it('is of no use once its connector is closed to who registered it, which its owner can do', async () => {
+    await platform.set('connector_access_control_enabled', 'true');
+    const shared = { ...chatConnector('https://model.example.com'), access_mode: 'public' };
+    const { connector_id: id } = await platform.connectors.create(bob, shared);
+    const registration = { name: 'on the connector of bob', function_name: 'remote', connector_id: id };
+    const { model_id: hers } = await platform.models.register(ann, registration, { deploy: true });
+    const his = await platform.models.register(
+      bob,
+      { ...registration, name: 'his', access_mode: 'public' },
+      { deploy: true },
+    );
+    const uses = (principal: Principal, modelId: string) => [
+      platform.models.deploy(principal, modelId),
+      platform.models.requireVisible(principal, modelId),
+    ];
+    await Promise.all(uses(ann, hers));
+    expect(await platform.models.get(ann, hers)).not.toHaveProperty('registrant');
+    await expect(platform.connectors.update(bob, id, { version: '2' })).rejects.toMatchObject({
+      statusCode: 400,
+      message: `2 models are still using this connector, please undeploy the models first: [${his.model_id}]`,
+    });
+    await expect(platform.connectors.delete(bob, id)).rejects.toMatchObject({
+      statusCode: 409,
+      message: `2 models are still using this connector, please delete or update the models first: [${his.model_id}]`,
+    });
+    await platform.connectors.update(bob, id, { access_mode: 'private' });
+    const closed = forbidden("You don't have permission to access this connector");
+    const attempts = [
+      ...uses(ann, hers),
+      platform.models.predict(ann, hers, { parameters: { prompt: 'x' } }),
+      ...uses(root, hers),
+    ];
+    for (const attempt of attempts) await expect(attempt).rejects.toMatchObject(closed);
+    await Promise.all(uses(eve, his.model_id));
+    await platform.documents.update('model', his.model_id, ({ body: { registrant: _registrant, ...body } }) => ({
+      body,
+    }));
+    for (const attempt of uses(eve, his.model_id)) await expect(attempt).rejects.toMatchObject(closed);
+    await Promise.all(uses(bob, his.model_id));
+    await platform.connectors.update(bob, id, { access_mode: 'restricted', backend_roles: ['it'] });
+    await Promise.all(uses(ann, hers));
+    await platform.set('connector_access_control_enabled', null);
+    await Promise.all(uses(eve, his.model_id));
+  });
+
   it('leaves a task that its creator sees', async () => {
     const connector = chatConnector('https://model.example.com');
     const { task_id: id } = await platform.models.register(ann, { name: 'task', function_name: 'remote', connector });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { createApiKeyStore } from '../../src/store/api-keys.ts';
-import { createIdentityStore, type UserRow } from '../../src/store/identity.ts';
+import { createIdentityStore, type IdentityContent, type UserRow } from '../../src/store/identity.ts';
 import { createSignInFailureStore } from '../../src/store/sign-in-failures.ts';
 import { createClock } from '../support/clock.ts';
 import { onEachEngine } from '../support/databases.ts';
@@ -37,7 +37,9 @@ onEachEngine('users', (database) => {
   it('are created as the first once, whoever asks at the same time', async () => {
     const store = createIdentityStore(database());
     const names = ['a', 'b', 'c', 'd'];
-    const written = await Promise.all(names.map((name) => store.putUser({ ...ANN, name }, { onlyFirst: true })));
+    const written = await Promise.all(
+      names.map((name) => store.putUser({ ...ANN, name }, { onlyIf: ({ users }) => users.length === 0 })),
+    );
     expect(written.filter((outcome) => outcome === 'created')).toHaveLength(1);
     expect(await store.users()).toHaveLength(1);
   });
@@ -132,8 +134,34 @@ onEachEngine('roles and mappings', (database) => {
     );
     expect(await store.putMapping({ role: 'a', users: [], backendRoles: ['y'] })).toBe('updated');
     expect(await store.mappings()).toEqual([{ role: 'a', users: [], backendRoles: ['y'] }]);
-    expect([await store.deleteRole('a'), await store.deleteRole('a')]).toEqual([true, false]);
     expect([await store.deleteMapping('a'), await store.deleteMapping('a')]).toEqual([true, false]);
+    expect([await store.deleteRole('a'), await store.deleteRole('a')]).toEqual([true, false]);
+  });
+
+  it('a role that goes takes its mapping along and leaves its holders', async () => {
+    const store = createIdentityStore(database());
+    const keys = createApiKeyStore(database());
+    await store.putRole({ name: 'a', body: {} });
+    await store.putMapping({ role: 'a', users: ['eve'], backendRoles: [] });
+    await store.putUser({ ...ANN, roles: ['a', 'ml_read_access'] });
+    await keys.insert({ ...KEY, roles: ['a'] });
+    expect(await store.deleteRole('a')).toBe(true);
+    expect(await store.mappings()).toEqual([]);
+    expect((await store.user('ann'))?.roles).toEqual(['ml_read_access']);
+    expect((await keys.get('k1'))?.roles).toEqual([]);
+  });
+
+  it('a change that is refused leaves everything as it was', async () => {
+    const store = createIdentityStore(database());
+    await store.putUser(ANN);
+    const seen: number[] = [];
+    const guard = (before: IdentityContent, after: IdentityContent): void => {
+      seen.push(before.users.length, after.users.length);
+      throw new Error('no');
+    };
+    await expect(store.deleteUser('ann', { guard })).rejects.toThrow('no');
+    expect(seen).toEqual([1, 0]);
+    expect(await store.user('ann')).toEqual(ANN);
   });
 });
 

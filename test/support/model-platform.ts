@@ -71,7 +71,7 @@ export async function startModelPlatform(): Promise<ModelPlatform> {
     openMode: () => true,
     log,
   });
-  const tasks = createTasks({ store: createTaskStore(database) });
+  const tasks = createTasks({ store: createTaskStore(database), audit });
   const groups = createModelGroups({ documents, settings, audit });
   const models = createModels({ documents, connectors, groups, tasks, settings, audit, redactor, log, now });
   const client = createModelClient({ models, connectors, redactor, log, now });

@@ -64,6 +64,8 @@ describe('a task', () => {
       result: 'deleted',
     });
     expect(await platform.rest.send('GET', `/tasks/${id}`)).toMatchObject({ status: 404 });
+    const rows = platform.lines.filter((line) => line.includes('audit: task.delete ok') && line.includes(id));
+    expect(rows).toHaveLength(1);
   });
 
   it('of another is answered as if it did not exist', async () => {

@@ -32,6 +32,8 @@ describe('a tool denied to the caller', () => {
 
   async function run(more: Partial<McpToolDefinition>) {
     const called: string[] = [];
+    const audited: unknown[] = [];
+    const authorization = { refused: (...row: unknown[]) => void audited.push(row) };
     const sessions = {
       async call(connectorId: string): Promise<McpCallResult> {
         called.push(connectorId);
@@ -46,13 +48,19 @@ describe('a tool denied to the caller', () => {
         return result([text('ok')]);
       },
     };
-    const tool = createMcpTool({ ...definition, ...more }, { sessions, log: pino({ level: 'silent' }) });
-    return { called, result: await tool.execute('{}', context) };
+    const tool = createMcpTool({ ...definition, ...more }, { sessions, authorization, log: pino({ level: 'silent' }) });
+    const answer = await tool.execute('{}', context);
+    for (const row of audited) {
+      const facts = { connectorId: expect.any(String), tool: definition.tool };
+      expect(row).toEqual([context.principal, 'connector:use', expect.objectContaining(facts)]);
+    }
+    return { called, audited: audited.length, result: answer };
   }
 
   it('is not called', async () => {
     expect(await run({})).toEqual({
       called: [],
+      audited: 1,
       result: {
         text: expect.stringContaining("You don't have permission to call the tool own"),
         isError: true,
@@ -136,6 +144,7 @@ function tool(answers: Record<string, () => McpCallResult>, options: Partial<Mcp
   };
   const made = createMcpTool(definition, {
     log: pino({ level: 'silent' }),
+    authorization: { refused: () => undefined },
     sessions: {
       async call(connectorId, call) {
         asked.push({ connectorId, ...call });

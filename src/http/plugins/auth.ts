@@ -7,6 +7,7 @@ import {
   NOT_SIGNED_IN,
   SIGN_IN_UNAVAILABLE,
   TOO_MANY_SIGN_INS,
+  UNAUTHORIZED,
 } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Authenticator, Authorization } from '../../identity/types.ts';
@@ -45,14 +46,28 @@ export const authPlugin = fastifyPlugin<AuthOptions>(async (app: FastifyInstance
       const { reason, retryAfterMs, unavailable } = signIn;
       if (unavailable) throw Object.assign(new SIGN_IN_UNAVAILABLE(reason), { retryAfterMs: SIGN_IN_RETRY_MS });
       if (retryAfterMs !== undefined) throw Object.assign(new TOO_MANY_SIGN_INS(reason), { retryAfterMs });
-      reply.header('www-authenticate', [...authenticator.challenges()]);
+      reply.header('www-authenticate', [...authenticator.challenges(presented)]);
       throw new NOT_SIGNED_IN(reason);
     }
     request.principal = signIn.principal;
     if (signIn.principal.kind === 'open') refuseElsewhere(request);
-    if (config.permission === undefined) return;
-    const refusal = authorization.refusal(signIn.principal, config.permission);
+  });
+
+  // After every onRequest hook, so that what is refused here has counted against the limits of the caller.
+  app.addHook('preParsing', async ({ principal, routeOptions }) => {
+    const { permission } = routeOptions.config;
+    if (principal === null || permission === undefined) return;
+    const refusal = authorization.refusal(principal, permission);
     if (refusal !== undefined) throw new NO_PERMISSION(refusal);
+  });
+
+  app.addHook('onError', async ({ principal, routeOptions, params }, _reply, error) => {
+    const { permission } = routeOptions.config;
+    if (principal === null || principal.kind === 'open' || permission === undefined) return;
+    if (!(error instanceof FORBIDDEN || error instanceof UNAUTHORIZED)) return;
+    const { connector_id: connectorId } = params as { connector_id?: string };
+    const about = connectorId === undefined ? {} : { connectorId };
+    authorization.refused(principal, permission, { reason: error.message, ...about });
   });
 });
 

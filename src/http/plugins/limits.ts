@@ -11,13 +11,15 @@ const WINDOW_MS = 60_000;
 const CALLERS = 10_000;
 
 /**
- * Requests per minute and caller, counted in this process after the caller is known. Public routes (probes) are exempt,
+ * Requests per minute and caller, counted in this process once the caller is known and before its permissions are asked:
+ * refused requests and unknown paths count. Public routes (probes) are exempt,
  * and so is everything while no limit is set. Registered after authentication and before any route.
  */
 export const limitsPlugin = fastifyPlugin<LimitsOptions>(async (app: FastifyInstance, { limits }) => {
   const limitOf = ({ principal }: FastifyRequest) => limits.of(principal, 'requests_per_minute');
   const quiet = { 'x-ratelimit-limit': false, 'x-ratelimit-remaining': false, 'x-ratelimit-reset': false };
   await app.register(rateLimit, {
+    global: false,
     timeWindow: WINDOW_MS,
     cache: CALLERS,
     // Asked for public routes as well, whose callers nobody knows.
@@ -29,4 +31,6 @@ export const limitsPlugin = fastifyPlugin<LimitsOptions>(async (app: FastifyInst
     addHeadersOnExceeding: quiet,
     addHeaders: { ...quiet, 'retry-after': false },
   });
+  // For every request, unknown paths too: the hooks that the plugin adds by itself are those of routes.
+  app.addHook('onRequest', app.rateLimit());
 });
