@@ -64,8 +64,6 @@ export function createWire(deps: WireDeps): Wire {
   const exchanges = new Map<string, Exchange>();
   const inFlight = new Map<unknown, AbortController>();
   const closing = new AbortController();
-  // Each request in flight listens to it and leaves when it ends.
-  setMaxListeners(0, closing.signal);
   const ownReplies = createBulkhead(OWN_REPLIES, MAX_OTHERS, side.destination);
   let attached = 0;
   let listening = false;
@@ -166,8 +164,11 @@ export function createWire(deps: WireDeps): Wire {
     };
     const signals = [init?.signal, closing.signal];
     for (const signal of signals) {
-      if (signal?.aborted) abort();
-      signal?.addEventListener('abort', abort, { once: true });
+      if (!signal) continue;
+      if (signal.aborted) abort();
+      // Each request in flight listens, and leaves when it ends: many at once are no leak.
+      setMaxListeners(0, signal);
+      signal.addEventListener('abort', abort, { once: true });
     }
     if (!opens) inFlight.set(message.id, controller);
     sent = true;
