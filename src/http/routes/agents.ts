@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { Agents } from '../../agents/service.ts';
 import {
@@ -12,6 +11,7 @@ import {
   UpdateAgentRequest,
 } from '../../schemas/agents.ts';
 import { jsonRef, ref, WriteResponse, writeResponse } from '../../schemas/common.ts';
+import { callerGone } from '../caller-gone.ts';
 import { truthy } from '../query.ts';
 import { warningHeader } from '../warning.ts';
 
@@ -74,18 +74,9 @@ export const agentRoutes: FastifyPluginAsyncTypebox<AgentRoutesOptions> = async 
       config: { permission: 'agent:execute', executeEnvelope: true, passesHeaders: true },
     },
     async ({ principal, params, body, callerHeaders }, reply) => {
-      const result = await agents.execute(principal, params.agent_id, body, goneSignal(reply), callerHeaders);
+      const result = await agents.execute(principal, params.agent_id, body, callerGone(reply), callerHeaders);
       if (result.warnings.length > 0) reply.header('warning', result.warnings.map(warningHeader));
       return result.body;
     },
   );
 };
-
-/** Aborted when the connection closes before the answer was sent. */
-function goneSignal(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) gone.abort(new Error('the client closed the connection'));
-  });
-  return gone.signal;
-}

@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { Connector, Connectors } from '../../connectors/types.ts';
 import { CONNECTOR_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, NOT_FOUND } from '../../errors.ts';
@@ -17,6 +16,7 @@ import {
   ToolPath,
 } from '../../schemas/connections.ts';
 import { ConnectorId } from '../../schemas/connectors.ts';
+import { callerGone } from '../caller-gone.ts';
 import { truthy } from '../query.ts';
 
 export interface ConnectionRoutesOptions {
@@ -103,7 +103,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
     },
     async ({ principal, params: { connector_id: id } }, reply) => {
       await requireMcp(principal, id, () => new NOT_FOUND(`Failed to find connector:${id}`));
-      const { tools } = await sessions.tools(id, { signal: untilClosed(reply) });
+      const { tools } = await sessions.tools(id, { signal: callerGone(reply) });
       return {
         tools: tools.map(({ name, description, inputSchema }) => ({
           name,
@@ -130,7 +130,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
       await requireMcp(principal, id, () => new CONNECTOR_NOT_FOUND(id));
       const values = body?.arguments ?? {};
       if (!isJsonObject(values)) throw new INVALID_ARGUMENT('arguments must be an object');
-      const signal = untilClosed(reply);
+      const signal = callerGone(reply);
       const own = callerHeaders === undefined ? {} : { callerHeaders };
       const caller = { principal, ...(callerHeaders && { headers: callerHeaders }) };
       const tool = await sessions.toolNamed(id, given, { signal, caller });
@@ -154,12 +154,3 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
     },
   );
 };
-
-/** Aborts when the caller goes away before it has its answer. */
-function untilClosed(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) gone.abort();
-  });
-  return gone.signal;
-}
