@@ -12,7 +12,7 @@ const rooms = {
   llm: ['telemetry', 'secrets', 'outbound', 'store', 'identity', 'settings', 'connectors'],
   models: ['telemetry', 'secrets', 'outbound', 'store', 'identity', 'settings', 'connectors', 'llm'],
   memory: ['telemetry', 'store', 'identity', 'settings'],
-  runs: ['telemetry', 'store', 'llm', 'identity'],
+  runs: ['telemetry', 'store', 'llm', 'identity', 'mcp'],
   tasks: ['telemetry', 'store', 'identity', 'settings'],
   tools: ['telemetry', 'outbound', 'store', 'identity', 'settings', 'connectors', 'mcp', 'llm', 'models'],
   agents: [
@@ -101,7 +101,7 @@ module.exports = {
     },
     only('undici-only-in-outbound', 'undici', ['^src/outbound/']),
     only('mcp-sdk-only-in-mcp', '@modelcontextprotocol/[^/]+', ['^src/mcp/']),
-    only('sql-only-in-store', 'kysely|better-sqlite3|pg', ['^src/store/']),
+    only('sql-only-in-store', 'kysely|better-sqlite3(-napi)?|pg', ['^src/store/']),
     only('fastify-only-at-the-edge', 'fastify|@fastify/(?!error)[^/]+', ['^src/http/', '^src/app\\.ts$']),
   ],
   options: {

@@ -12,7 +12,7 @@ CMD ["node", "node_modules/@modelcontextprotocol/server-everything/dist/index.js
 FROM node:24-bookworm AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci
+RUN npm ci --ignore-scripts
 COPY scripts ./scripts
 COPY src ./src
 RUN node scripts/build.mjs
@@ -23,9 +23,9 @@ ENV NODE_ENV=production \
     TENON_DATA_DIR=/var/lib/tenon/data \
     TENON_KEY_FILE=/var/lib/tenon-key/master.key
 RUN install -d -o node -g node -m 0700 /var/lib/tenon /var/lib/tenon/data /var/lib/tenon-key
-COPY --from=build /app/node_modules/better-sqlite3 ./node_modules/better-sqlite3
-COPY --from=build /app/node_modules/bindings ./node_modules/bindings
-COPY --from=build /app/node_modules/file-uri-to-path ./node_modules/file-uri-to-path
+COPY --from=build /app/node_modules/better-sqlite3-napi/package.json /app/node_modules/better-sqlite3-napi/LICENSE ./node_modules/better-sqlite3-napi/
+COPY --from=build /app/node_modules/better-sqlite3-napi/lib ./node_modules/better-sqlite3-napi/lib
+COPY --from=build /app/node_modules/better-sqlite3-napi/prebuilds/linux-x64.node /app/node_modules/better-sqlite3-napi/prebuilds/linux-arm64.node ./node_modules/better-sqlite3-napi/prebuilds/
 COPY package.json openapi.yaml LICENSE ./
 COPY migrations ./migrations
 COPY --from=build /app/dist ./dist

@@ -56,7 +56,7 @@ await build({
   target: 'node20',
   sourcemap: true,
   legalComments: 'linked',
-  external: ['better-sqlite3', 'keytar', 'pg-native'],
+  external: ['keytar', 'pg-native'],
   plugins: [trims],
   banner: {
     js: [

@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import { StartupError } from '../errors.ts';
+import { Sqlite, type SqliteHandle } from './sqlite-binding.ts';
 
 /** The claim of one process on a data folder, which other processes may share. */
 export interface FolderClaim {
@@ -19,7 +19,7 @@ const SHARE_MS = 2000;
  */
 export function claimFolder(dataDir: string): FolderClaim {
   const path = join(dataDir, 'tenon.lock');
-  let handle: Sqlite.Database | undefined;
+  let handle: SqliteHandle | undefined;
   try {
     closeSync(openSync(path, 'a', 0o600));
     chmodSync(path, 0o600);
@@ -35,7 +35,7 @@ export function claimFolder(dataDir: string): FolderClaim {
   }
 }
 
-function isFree(handle: Sqlite.Database): boolean {
+function isFree(handle: SqliteHandle): boolean {
   try {
     handle.exec('begin exclusive; rollback');
     return true;

@@ -1,7 +1,6 @@
 import { chmodSync, closeSync, openSync, readdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Sqlite from 'better-sqlite3';
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -14,6 +13,7 @@ import {
 import { STORE_BUSY, StartupError } from '../errors.ts';
 import { makeFolder } from '../folder.ts';
 import type { Engine, StoreLog } from './engine.ts';
+import { Sqlite, type SqliteHandle, type SqliteStatement } from './sqlite-binding.ts';
 import { createTurns } from './turns.ts';
 
 /** Longest time one statement may block the event loop while another process holds the lock. */
@@ -38,7 +38,7 @@ interface SqliteOptions {
  * @throws StartupError when the directory or the file cannot be used.
  */
 export function openSqlite(path: string, { busyLimitMs, log, onStatement }: SqliteOptions): Engine {
-  let handle: Sqlite.Database;
+  let handle: SqliteHandle;
   try {
     prepareDirectory(dirname(path), log);
     closeSync(openSync(path, 'a', 0o600));
@@ -108,7 +108,7 @@ function unavailable(error: unknown): unknown {
   return new STORE_BUSY(`${what}. Nothing was stored; make room on the disk of TENON_DATA_DIR, then try again`);
 }
 
-function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
+function createDriver(handle: SqliteHandle, busyLimitMs: number): Driver {
   const connection = createConnection(handle, busyLimitMs);
   const turns = createTurns();
   let release = (): void => {};
@@ -151,10 +151,10 @@ function createDriver(handle: Sqlite.Database, busyLimitMs: number): Driver {
   };
 }
 
-function createConnection(handle: Sqlite.Database, busyLimitMs: number): DatabaseConnection {
-  const statements = new Map<string, Sqlite.Statement>();
+function createConnection(handle: SqliteHandle, busyLimitMs: number): DatabaseConnection {
+  const statements = new Map<string, SqliteStatement>();
 
-  function statement(sql: string): Sqlite.Statement {
+  function statement(sql: string): SqliteStatement {
     const known = statements.get(sql);
     if (known) return known;
     const made = handle.prepare(sql);

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import Sqlite from 'better-sqlite3';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StartupError } from '../../src/errors.ts';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { createDocuments } from '../../src/store/documents.ts';
 import { migrate } from '../../src/store/migrator.ts';
+import { Sqlite } from '../../src/store/sqlite-binding.ts';
 import { databases, sqliteDatabase } from '../support/databases.ts';
 import { migrateElsewhere } from '../support/processes.ts';
 

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { DatabaseOptions } from '../../src/store/database.ts';
+import { SQLITE_PACKAGE } from '../../src/store/sqlite-binding.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -32,7 +33,8 @@ export function migrateElsewhere(
 }
 
 const LOCKER = `
-const database = require('better-sqlite3')(process.argv[1]);
+const [, file, sqlitePackage] = process.argv;
+const database = require(sqlitePackage)(file);
 database.exec('begin immediate');
 console.log('locked');
 process.stdin.once('data', () => { database.exec('rollback'); database.close(); process.exit(); });
@@ -40,7 +42,10 @@ process.stdin.once('data', () => { database.exec('rollback'); database.close(); 
 
 /** Another process that holds the write lock of a SQLite file until `release` is called. */
 export async function lockElsewhere(file: string): Promise<{ release(): Promise<void> }> {
-  const child = spawn(process.execPath, ['-e', LOCKER, file], { cwd: root, stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['-e', LOCKER, file, SQLITE_PACKAGE], {
+    cwd: root,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   await once(child.stdout, 'data');
   return {
     async release() {
