@@ -15,6 +15,9 @@ const TOOLS = [
   },
 ];
 const sessions = new Set();
+let opened = 0;
+/** Whether the addresses below `/flap/` come and go. */
+let flapping = false;
 
 function result(method, params = {}) {
   switch (method) {
@@ -39,11 +42,29 @@ function result(method, params = {}) {
   }
 }
 
+/** Half of the time, each address in its own rhythm of half a second to two. */
+function isDown(n) {
+  return Math.floor(Date.now() / (500 + (n % 4) * 500)) % 2 === n % 2;
+}
+
 function rpcError(status, id, code, message) {
   return { status, body: { jsonrpc: '2.0', id: id ?? null, error: { code, message } } };
 }
 
-serve((request, text) => {
+const [, keepAliveMs] = /^--keep-alive-ms=(\d+)$/.exec(process.argv[2] ?? '') ?? [];
+const options = keepAliveMs === undefined ? {} : { keepAliveMs: Number(keepAliveMs) };
+const server = serve(async (request, text) => {
+  if (request.url === '/counts') {
+    const sockets = await new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+    return { body: { opened, sessions: sessions.size, sockets } };
+  }
+  if (request.url.startsWith('/flap?')) {
+    flapping = request.url.endsWith('on=true');
+    return { body: { flapping } };
+  }
+  if (flapping && request.url.startsWith('/flap/') && isDown(Number(request.url.slice(6)))) {
+    return Math.random() < 0.5 ? 'reset' : { status: 503 };
+  }
   const session = request.headers['mcp-session-id'];
   if (request.method === 'DELETE') return { status: sessions.delete(session) ? 200 : 404 };
   if (request.method !== 'POST')
@@ -53,6 +74,7 @@ serve((request, text) => {
   if (message.method === 'initialize') {
     headers['mcp-session-id'] = randomUUID();
     sessions.add(headers['mcp-session-id']);
+    opened += 1;
   } else if (!session) {
     return rpcError(400, message.id, -32000, 'Bad Request: Mcp-Session-Id header is required');
   } else if (!sessions.has(session)) {
@@ -62,4 +84,4 @@ serve((request, text) => {
   const value = result(message.method, message.params);
   if (value === undefined) return rpcError(200, message.id, -32601, `Method not found: ${message.method}`);
   return { headers, body: { jsonrpc: '2.0', id: message.id, result: value } };
-});
+}, options);

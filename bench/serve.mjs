@@ -1,8 +1,11 @@
 // One small JSON server on loopback, as the stand-ins and the bare loop need it.
 import http from 'node:http';
 
-/** Serves `answer(request, text)` -> `{ status?, headers?, body? }` and prints `{"url"}` as its first line. */
-export function serve(answer) {
+/**
+ * Serves `answer(request, text)` -> `{ status?, headers?, body? }` and prints `{"url"}` as its first line. An answer
+ * `"reset"` ends the connection in its place. Connections without a request are ended after `keepAliveMs`.
+ */
+export function serve(answer, { keepAliveMs = 120_000 } = {}) {
   const server = http.createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8');
@@ -11,7 +14,9 @@ export function serve(answer) {
     });
     request.on('end', async () => {
       try {
-        const { status = 200, headers = {}, body } = await answer(request, text);
+        const given = await answer(request, text);
+        if (given === 'reset') return request.socket.resetAndDestroy();
+        const { status = 200, headers = {}, body } = given;
         const payload = body === undefined ? '' : JSON.stringify(body);
         const type = payload && { 'content-type': 'application/json' };
         response.writeHead(status, { ...type, 'content-length': Buffer.byteLength(payload), ...headers });
@@ -22,9 +27,10 @@ export function serve(answer) {
       }
     });
   });
-  server.keepAliveTimeout = 120_000;
+  server.keepAliveTimeout = keepAliveMs;
   server.listen(0, '127.0.0.1', () =>
     console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}` })),
   );
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(0));
+  return server;
 }

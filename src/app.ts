@@ -13,11 +13,14 @@ import { apiKeyRoutes } from './http/routes/api-keys.ts';
 import { auditRoutes } from './http/routes/audit.ts';
 import { connectionRoutes } from './http/routes/connections.ts';
 import { connectorRoutes } from './http/routes/connectors.ts';
+import { eventRoutes } from './http/routes/events.ts';
 import { memoryRoutes } from './http/routes/memory.ts';
+import { metricsRoutes } from './http/routes/metrics.ts';
 import { modelGroupRoutes } from './http/routes/model-groups.ts';
 import { modelRoutes } from './http/routes/models.ts';
 import { operationRoutes } from './http/routes/operations.ts';
 import { securityRoutes } from './http/routes/security.ts';
+import { serverContentRoutes } from './http/routes/server-content.ts';
 import { settingsRoutes } from './http/routes/settings.ts';
 import { taskRoutes } from './http/routes/tasks.ts';
 import { createServer } from './http/server.ts';
@@ -44,6 +47,7 @@ const PREFIX = '/_plugins/_ml';
 const AGENT_PREFIX = '/_plugins/_agent';
 /** Together below the ten seconds that container engines leave between SIGTERM and SIGKILL. */
 const REQUESTS_DEADLINE_MS = 6000;
+const RUNS_DEADLINE_MS = 500;
 const SESSIONS_DEADLINE_MS = 1500;
 
 /**
@@ -62,10 +66,15 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
       authenticator: services.identity.authenticator,
       authorization: services.identity.authorization,
       limits: services.limits,
+      metrics: services.metrics,
       tls: await tlsOf(config, overrides, log),
       passthroughEnabled: () => services.settings.flag('plugins.ml_commons.mcp_header_passthrough_enabled'),
       routes: (server) => registerRoutes(server, services),
       ...(overrides.describe ? { describeAs: packageJson.version } : {}),
+    });
+    app.addHook('onListen', async () => {
+      services.sessions.start();
+      await services.background.start();
     });
     await app.ready();
     return { app, services, log, close: () => close(app, services) };
@@ -107,12 +116,16 @@ async function registerRoutes(server: FastifyInstance, services: Services): Prom
   await server.register(settingsRoutes, { settings, audit: services.audit });
   await server.register(connectorRoutes, { prefix: PREFIX, connectors });
   await server.register(connectionRoutes, { prefix: PREFIX, sessions, connectors });
+  await server.register(eventRoutes, { prefix: PREFIX, events: services.events, connectors });
+  await server.register(metricsRoutes, { metrics: services.metrics, sessions });
+  await server.register(serverContentRoutes, { prefix: PREFIX, content: sessions, connectors });
   await server.register(modelRoutes, { prefix: PREFIX, models });
   await server.register(modelGroupRoutes, { prefix: PREFIX, modelGroups });
   await server.register(taskRoutes, { prefix: PREFIX, tasks });
   await server.register(auditRoutes, { prefix: PREFIX, trail: services.auditTrail, audit: services.audit });
   await server.register(memoryRoutes, { prefix: PREFIX, memory });
-  for (const prefix of [PREFIX, AGENT_PREFIX]) await server.register(agentRoutes, { prefix, agents });
+  const { agentPins: pins, explain } = services;
+  for (const prefix of [PREFIX, AGENT_PREFIX]) await server.register(agentRoutes, { prefix, agents, pins, explain });
 }
 
 /** The build is as old as the file that runs: the bundle, or this source file. */
@@ -133,6 +146,7 @@ async function close(app: FastifyInstance, services: Services): Promise<void> {
   const attempt = (step: () => Promise<unknown>): Promise<unknown> => step().catch((error) => problems.push(error));
   await attempt(() => app.close());
   clearTimeout(cut);
+  await attempt(() => services.background.suspend(RUNS_DEADLINE_MS));
   await attempt(() => services.sessions.close(SESSIONS_DEADLINE_MS));
   await attempt(() => services.auditRetention.stop());
   await attempt(() => services.outbound.close());

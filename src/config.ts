@@ -39,6 +39,10 @@ export interface Config {
   readonly openSearchUrl: string | undefined;
   readonly configFile: string;
   readonly globalConfigFile: string;
+  /** Those of the two files that the operator named, so that they have to be there. */
+  readonly namedConfigFiles: readonly ('TENON_CONFIG' | 'TENON_GLOBAL_CONFIG')[];
+  /** Value of a variable for those files; `undefined` when it is not set or empty. Never called for `TENON_*`. */
+  readonly variable: (name: string) => string | undefined;
 }
 
 const Environment = Type.Object({
@@ -68,6 +72,8 @@ const Environment = Type.Object({
   TENON_CONFIG: Type.String({ default: './tenon.json' }),
   TENON_GLOBAL_CONFIG: Type.Optional(Type.String()),
 });
+
+const CONFIG_FILES = ['TENON_CONFIG', 'TENON_GLOBAL_CONFIG'] as const;
 
 /** What each variable with a constraint has to be; the value itself is never shown, it may be a secret. */
 const EXPECTATIONS: Readonly<Record<string, string>> = {
@@ -114,6 +120,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     openSearchUrl: values.TENON_OPENSEARCH_URL,
     configFile: resolve(values.TENON_CONFIG),
     globalConfigFile: resolve(values.TENON_GLOBAL_CONFIG ?? join(configHome, 'tenon.json')),
+    namedConfigFiles: Object.freeze(CONFIG_FILES.filter((name) => env[name])),
+    variable: (name: string) => (Object.hasOwn(env, name) ? env[name] || undefined : undefined),
   });
 }
 

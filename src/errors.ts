@@ -177,6 +177,7 @@ export type CauseCode =
   | 'spawn_failed'
   | 'process_exited'
   | 'id_taken'
+  | 'invalid_config'
   | 'outcome_unknown';
 
 export interface UpstreamFailure {

@@ -23,7 +23,7 @@ Verbs that talk to the running server at TENON_URL, each with its own --help:
   users      list, add, remove users; set passwords
   keys       create, list, revoke API keys
   roles      list and show roles
-  mcp        connections to MCP servers: list, status, reconnect, disable, enable, tools, call
+  mcp        connections to MCP servers: list, status, history, reconnect, disable, enable, tools, call
 
   --help     print this
   --version  print the version
@@ -87,6 +87,9 @@ async function describe(config: Config): Promise<void> {
       keystore: 'file',
       databaseUrl: undefined,
       tls: undefined,
+      configFile: join(folder, 'tenon.json'),
+      globalConfigFile: join(folder, 'global.json'),
+      namedConfigFiles: [],
     } as const;
     const { app, close } = await buildApp({ ...config, ...own, logLevel: 'silent' }, { describe: true });
     await writeFile('openapi.yaml', app.swagger({ yaml: true }));

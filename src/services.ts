@@ -1,6 +1,11 @@
 import type { DestinationStream } from 'pino';
+import { createConnectorAgents } from './agents/connector-agents.ts';
+import { createExplain, type Explain } from './agents/explain.ts';
+import { type AgentPins, createAgentPins } from './agents/pins.ts';
 import { type Agents, createAgents } from './agents/service.ts';
 import type { Config } from './config.ts';
+import type { ConfigFile } from './connectors/declared-files.ts';
+import { type DeclaredServers, readDeclaredServers } from './connectors/declared-servers.ts';
 import { createConnectors } from './connectors/service.ts';
 import type { Connectors } from './connectors/types.ts';
 import { isCatalogueError, StartupError } from './errors.ts';
@@ -10,6 +15,7 @@ import type { PasswordHasher } from './identity/passwords.ts';
 import { createIdentity, type Identity } from './identity/service.ts';
 import { newId } from './ids.ts';
 import { createModelClient } from './llm/client.ts';
+import { countModelCalls } from './llm/counted-client.ts';
 import { createMcpSessions } from './mcp/sessions.ts';
 import type { McpSessions } from './mcp/types.ts';
 import { createConversations } from './memory/conversations.ts';
@@ -20,6 +26,7 @@ import { createOutbound } from './outbound/fetch.ts';
 import type { Outbound } from './outbound/types.ts';
 import { createJournal } from './runs/journal.ts';
 import { type Recovery, startRecovery } from './runs/recovery.ts';
+import { createRunRequests } from './runs/requests.ts';
 import { verifyMasterKey } from './secrets/key-check.ts';
 import { openKeystore } from './secrets/keystore.ts';
 import type { MasterKey } from './secrets/types.ts';
@@ -38,16 +45,21 @@ import { createMcpToolStore } from './store/mcp-tools.ts';
 import { createMemoryStore } from './store/memory.ts';
 import { migrate } from './store/migrator.ts';
 import { createProcessStore } from './store/processes.ts';
+import { createRunRequestStore } from './store/run-requests.ts';
 import { createRunStore } from './store/runs.ts';
 import { createSettingStore } from './store/settings.ts';
 import { createSignInFailureStore } from './store/sign-in-failures.ts';
 import { createTaskStore } from './store/tasks.ts';
+import { createToolPinStore } from './store/tool-pins.ts';
 import { createTasks, type Tasks } from './tasks/service.ts';
 import { type Audit, createAudit } from './telemetry/audit.ts';
 import { type AuditRetention, createAuditRetention } from './telemetry/audit-retention.ts';
 import { type AuditTrail, createAuditTrail } from './telemetry/audit-trail.ts';
+import { createEventBus, type EventBus } from './telemetry/event-bus.ts';
 import { createLogger, type Logger } from './telemetry/logger.ts';
+import { createMetrics, type Metrics } from './telemetry/metrics.ts';
 import { createRedactor, type Redactor } from './telemetry/redactor.ts';
+import { createToolPins } from './tools/pins.ts';
 import { createToolRegistry } from './tools/registry.ts';
 
 export interface ServiceOverrides {
@@ -75,13 +87,22 @@ export interface Services {
   readonly identity: Identity;
   readonly connectors: Connectors;
   readonly sessions: McpSessions;
+  readonly events: EventBus;
+  readonly metrics: Metrics;
   readonly models: Models;
   readonly modelGroups: ModelGroups;
   readonly tasks: Tasks;
   readonly agents: Agents;
+  readonly agentPins: AgentPins;
+  readonly explain: Explain;
   readonly memory: Memory;
   /** What this process does besides requests: it says that it lives, and follows the settings. */
-  readonly background: Pick<Recovery, 'beat' | 'stop'>;
+  readonly background: Pick<Recovery, 'beat' | 'stop'> & {
+    /** Takes over the runs that stopped servers have left. */
+    start(): Promise<void>;
+    /** Stops the runs nobody waits for, so that another server goes on with them. */
+    suspend(deadlineMs: number): Promise<void>;
+  };
 }
 
 const TRUSTED = 'plugins.ml_commons.trusted_connector_endpoints_regex';
@@ -97,6 +118,12 @@ export async function createServices(config: Config, overrides: ServiceOverrides
   const secrets = [config.apiKey, config.masterKey, config.firstAdmin?.password];
   redactor.taint(secrets.filter((secret) => secret !== undefined));
   const log = createLogger({ level: config.logLevel, redactor, file: config.logFile, stream: overrides.logStream });
+  const declared = await readDeclaredServers({
+    files: configFiles(config),
+    variables: config.variable,
+    redactor,
+    log,
+  });
   const opened = await openStore(config, log, overrides.onStatement);
   let claim: FolderClaim | undefined;
   const database: Database = { ...opened, close: () => opened.close().finally(() => claim?.release()) };
@@ -104,7 +131,7 @@ export async function createServices(config: Config, overrides: ServiceOverrides
     await migrate(database, { mode: 'check' });
     if (database.kind === 'sqlite') claim = claimFolder(config.dataDir);
     if (claim?.alone === false) warnOfCompany(log, config.dataDir);
-    return await wire(config, { ...overrides, redactor, log, database, alone: claim?.alone ?? false });
+    return await wire(config, { ...overrides, redactor, log, declared, database, alone: claim?.alone ?? false });
   } catch (error) {
     await database.close();
     throw isCatalogueError(error) ? new StartupError(error.message) : error;
@@ -137,6 +164,7 @@ function makeDataFolder(path: string): void {
 interface Ground extends ServiceOverrides {
   readonly redactor: Redactor;
   readonly log: Logger;
+  readonly declared: DeclaredServers;
   readonly database: Database;
   /** No other process serves this database; on PostgreSQL nobody can know. */
   readonly alone: boolean;
@@ -144,7 +172,7 @@ interface Ground extends ServiceOverrides {
 
 async function wire(
   config: Config,
-  { redactor, log, database, alone, hasher, now = Date.now }: Ground,
+  { redactor, log, declared, database, alone, hasher, now = Date.now }: Ground,
 ): Promise<Services> {
   const clock = { now };
   const masterKeys = createMasterKeys(database, clock);
@@ -163,7 +191,8 @@ async function wire(
     environment,
     clearTransient: company === 'alone',
   });
-  const recovery = await startRecovery({ processes, processId, company, log });
+  const runs = createRunStore(database, { ...clock, processId });
+  const recovery = await startRecovery({ processes, runs, processId, company, log });
   const stopFollowing = settings.follow((err) => log.warn({ err }, 'the settings could not be read again'));
   const limits = createLimits({ settings, now });
   const auditStore = createAuditStore(database, clock);
@@ -192,8 +221,21 @@ async function wire(
     now,
   });
   const openMode = () => identity.authenticator.mode() === 'open';
-  const connectors = createConnectors({ documents, vault, settings, outbound, redactor, audit, openMode, log, now });
+  const connectors = createConnectors({
+    documents,
+    vault,
+    settings,
+    outbound,
+    redactor,
+    audit,
+    openMode,
+    log,
+    declared,
+    now,
+  });
 
+  const events = createEventBus({ now });
+  const metrics = createMetrics({ events });
   const mcpTools = createMcpToolStore(database, clock);
   const connections = createConnectionStore(database);
   const sessions = createMcpSessions({
@@ -206,9 +248,13 @@ async function wire(
     redactor,
     log,
     now,
+    events,
+    metrics,
+    agentsOf: createConnectorAgents({ documents, connectors }),
   });
 
-  const tasks = createTasks({ store: createTaskStore(database, clock), audit });
+  const requests = createRunRequests({ store: createRunRequestStore(database, clock), audit, events, log, now });
+  const tasks = createTasks({ store: createTaskStore(database, clock), requests, audit });
   const modelGroups = createModelGroups({ documents, settings, audit });
   const models = createModels({
     documents,
@@ -221,17 +267,20 @@ async function wire(
     log,
     now,
   });
-  const modelClient = createModelClient({ models, connectors, redactor, log, now });
+  const modelClient = countModelCalls(createModelClient({ models, connectors, redactor, log, now }), metrics);
 
   const memoryStore = createMemoryStore(database, clock);
   const conversations = createConversations({ store: memoryStore, settings });
   const memory = createMemory({ store: memoryStore, settings, audit });
-  const journal = createJournal({ runs: createRunStore(database, { ...clock, processId }) });
+  const journal = createJournal({ runs });
+  const toolPins = createToolPinStore(database, clock);
+  const pins = createToolPins({ store: toolPins, events, log });
   const registry = createToolRegistry({
     sessions,
     connectors,
     mcpTools,
     settings,
+    pins,
     authorization: identity.authorization,
     log,
   });
@@ -246,11 +295,17 @@ async function wire(
     mcpTools,
     conversations,
     journal,
+    requests,
+    tasks,
+    events,
+    principalOf: identity.principalOf,
     settings,
     limits,
     audit,
     log,
   });
+  const agentPins = createAgentPins({ documents, connectors, registry, store: toolPins, events, audit });
+  const explain = createExplain({ documents, connectors, sessions, registry, models, settings });
   return {
     log,
     redactor,
@@ -266,13 +321,19 @@ async function wire(
     identity,
     connectors,
     sessions,
+    events,
+    metrics,
     models,
     modelGroups,
     tasks,
     agents,
+    agentPins,
+    explain,
     memory,
     background: {
       beat: recovery.beat,
+      start: () => recovery.takeOver(agents.background.resume),
+      suspend: agents.background.suspend,
       stop() {
         stopFollowing();
         return recovery.stop();
@@ -286,4 +347,12 @@ function settingsOf({ trustedEndpoints, trustedPrivateEndpoints }: Config): Reco
     ...(trustedEndpoints === undefined ? {} : { [TRUSTED]: JSON.stringify(trustedEndpoints) }),
     ...(trustedPrivateEndpoints === undefined ? {} : { [TRUSTED_PRIVATE]: JSON.stringify(trustedPrivateEndpoints) }),
   };
+}
+
+/** The global file first, so that the project's entries replace its own. */
+function configFiles({ globalConfigFile, configFile, namedConfigFiles: named }: Config): readonly ConfigFile[] {
+  return [
+    { path: globalConfigFile, variable: 'TENON_GLOBAL_CONFIG', required: named.includes('TENON_GLOBAL_CONFIG') },
+    { path: configFile, variable: 'TENON_CONFIG', required: named.includes('TENON_CONFIG') },
+  ];
 }

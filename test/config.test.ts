@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readClientConfig, readConfig } from '../src/config.ts';
 import { StartupError } from '../src/errors.ts';
@@ -90,6 +91,14 @@ describe('the configuration', () => {
     const claims = { TENON_OIDC_ROLES_CLAIM: 'realm_access.roles', TENON_OIDC_NAME_CLAIM: 'email' };
     const { openId } = readConfig({ TENON_OIDC_ISSUER: issuer, TENON_OIDC_AUDIENCE: 'tenon', ...claims });
     expect(openId).toMatchObject({ rolesClaim: 'realm_access.roles', nameClaim: 'email' });
+  });
+
+  it('knows which configuration files were named, and looks up variables for them', () => {
+    expect(readConfig({}).namedConfigFiles).toEqual([]);
+    const environment = { TENON_CONFIG: './own.json', TENON_GLOBAL_CONFIG: '', TOKEN: 'a', EMPTY: '' };
+    const { namedConfigFiles, configFile, variable } = readConfig(environment);
+    expect([namedConfigFiles, configFile]).toEqual([['TENON_CONFIG'], resolve('own.json')]);
+    expect(['TOKEN', 'EMPTY', 'MISSING', 'toString'].map(variable)).toEqual(['a', undefined, undefined, undefined]);
   });
 
   it('takes an empty variable as not set', () => {

@@ -3,7 +3,8 @@ import { type CauseCode, CONNECTOR_NOT_FOUND, FORBIDDEN, isCatalogueError } from
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { ConnectionReport, McpSessions } from '../mcp/types.ts';
-import type { KnownTools, ToolRegistry } from '../tools/registry.ts';
+import type { KnownTools } from '../tools/known-tools.ts';
+import type { ToolRegistry } from '../tools/registry.ts';
 
 /** One entry of `mcp_connections`; times are epoch milliseconds. */
 export interface AgentConnection {
@@ -66,7 +67,7 @@ async function reportOf(
 }
 
 function entry(
-  { connectorId, offered, warnings }: KnownTools,
+  { connectorId, offered, warnings, leftOut }: KnownTools,
   report: ConnectionReport | Error | undefined,
 ): AgentConnection {
   if (report instanceof FORBIDDEN) {
@@ -81,7 +82,8 @@ function entry(
     const error = { code: 'not_found', message, remedy } as const;
     return { connector_id: connectorId, name: connectorId, status: 'failed', ...tools, error };
   }
-  const { name, status, since, protocol_version, last_success_time, left_out, error } = report;
+  const { name, status, since, protocol_version, last_success_time, error } = report;
+  const left = [...(report.left_out ?? []), ...leftOut];
   const told = [...(report.warnings ?? []), ...warnings];
   return {
     connector_id: connectorId,
@@ -91,7 +93,7 @@ function entry(
     ...tools,
     ...(protocol_version === undefined ? {} : { protocol_version }),
     ...(last_success_time === undefined ? {} : { last_success_time }),
-    ...(left_out === undefined || left_out.length === 0 ? {} : { left_out }),
+    ...(left.length === 0 ? {} : { left_out: left }),
     ...(told.length === 0 ? {} : { warnings: told }),
     ...(error === undefined ? {} : { error: errorOf(error) }),
   };

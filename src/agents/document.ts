@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../json.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Reference } from '../store/documents.ts';
 import { connectorIds, toolSources } from '../tools/sources.ts';
+import { toolPolicy } from '../tools/tool-policy.ts';
 import {
   type AgentType,
   agentType,
@@ -113,6 +114,7 @@ function mergedLlm(current: JsonObject, body: JsonObject): JsonObject {
 
 function checkDocument(document: JsonObject, settings: Flags): void {
   checkInterface(optionalObject(document, 'parameters'));
+  toolPolicy(document);
   const sources = toolSources(document);
   if (sources.mcp.length > 0 && !settings.flag('plugins.ml_commons.mcp_connector_enabled')) throw new MCP_DISABLED();
 }
@@ -138,7 +140,7 @@ export function referencesOf(document: JsonObject): Reference[] {
   ];
 }
 
-/** Ids of the MCP connectors an agent names, fallbacks included. */
-export function mcpConnectorIds(document: JsonObject): string[] {
-  return connectorIds(toolSources(document));
+/** Ids of the MCP connectors an agent names, fallbacks included, and of those that join it. */
+export function mcpConnectorIds(document: JsonObject, joined: readonly string[] = []): string[] {
+  return connectorIds(toolSources(document, joined));
 }

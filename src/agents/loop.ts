@@ -1,6 +1,16 @@
 import { UpstreamError } from '../errors.ts';
 import type { Message, ModelAnswer, ModelEvent, StopReason, ToolCall, Usage } from '../llm/types.ts';
-import type { FinalAnswerStep, RunCall, RunStep, ToolIntentStep, ToolOutcomeStep } from '../runs/steps.ts';
+import type { CallProgress } from '../mcp/types.ts';
+import type {
+  CallStep,
+  FinalAnswerStep,
+  RequestAnswerStep,
+  RequestStep,
+  RunCall,
+  RunStep,
+  ToolIntentStep,
+  ToolOutcomeStep,
+} from '../runs/steps.ts';
 import { interactionsOf, type LoopAction, type LoopLimits, nextAction, recordableAnswer } from './next-action.ts';
 import { LIMIT_REQUEST, limitText, listedSummary } from './summary.ts';
 import { wellFormed } from './text.ts';
@@ -18,6 +28,9 @@ export type LoopEvent =
     }
   | { readonly type: 'usage'; readonly turn: number; readonly usage: Usage }
   | { readonly type: 'tool_call'; readonly call: ToolIntentStep }
+  | { readonly type: 'tool_progress'; readonly call: ToolIntentStep; readonly progress: CallProgress }
+  | { readonly type: 'request'; readonly request: RequestStep }
+  | { readonly type: 'request_answer'; readonly answer: RequestAnswerStep }
   | { readonly type: 'tool_result'; readonly result: ToolOutcomeStep }
   | { readonly type: 'final'; readonly text: string; readonly reason: FinalAnswerStep['reason'] };
 
@@ -30,11 +43,11 @@ export interface LoopPorts {
     interactions: readonly Message[],
     options: { readonly tools: boolean },
   ) => Promise<AsyncIterable<ModelEvent>>;
-  /** Runs calls and records an intent and an outcome for each. */
+  /** Runs calls and records what happens to each, its outcome last. */
   readonly runCalls: (
     turn: number,
     calls: readonly RunCall[],
-    record: (step: ToolIntentStep | ToolOutcomeStep) => Promise<void>,
+    record: (step: CallStep) => Promise<void>,
   ) => Promise<void>;
   /** Commits a step. The next action begins after it. */
   readonly append: (step: RunStep) => Promise<void>;
@@ -115,6 +128,12 @@ function announce(step: RunStep, turn: number, emit: LoopPorts['emit']): void {
     }
     case 'tool_intent':
       emit({ type: 'tool_call', call: step });
+      return;
+    case 'request':
+      emit({ type: 'request', request: step });
+      return;
+    case 'request_answer':
+      emit({ type: 'request_answer', answer: step });
       return;
     case 'tool_outcome':
       emit({ type: 'tool_result', result: step });

@@ -2,6 +2,7 @@ import type { Message, ModelAnswer, StopReason, ToolCall } from '../llm/types.ts
 import {
   type FinalAnswerStep,
   foldSteps,
+  isLost,
   type ModelAnswerStep,
   type NotRunCause,
   type RunCall,
@@ -55,7 +56,7 @@ function settlement(answer: ModelAnswerStep, turn: number, open: readonly RunCal
   if (answer.stopReason === 'length' || answer.stopReason === 'content_filter') {
     return { type: 'refuse_cut_off', turn, calls: open };
   }
-  const lost = open.filter((call) => call.intent !== undefined && !call.intent.repeatable);
+  const lost = open.filter(isLost);
   return lost.length > 0 ? { type: 'settle_lost', turn, calls: lost } : { type: 'run_calls', turn, calls: open };
 }
 

@@ -1,6 +1,6 @@
+import { passedHeaders } from '../connectors/passthrough.ts';
 import type { Connectors } from '../connectors/types.ts';
 import { AGENT_NOT_FOUND, FEATURE_DISABLED, ID_TAKEN, INVALID_ARGUMENT, NOT_FOUND } from '../errors.ts';
-import type { Limits } from '../identity/limits.ts';
 import type { Principal } from '../identity/principal.ts';
 import { chosenId, newId } from '../ids.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
@@ -14,11 +14,13 @@ import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import { createArgumentChecker } from '../tools/arguments.ts';
 import type { ToolRegistry } from '../tools/registry.ts';
+import { type BackgroundDeps, type BackgroundRuns, createBackgroundRuns } from './background.ts';
 import { agentConnections } from './connections.ts';
 import { mcpConnectorIds, type Registration, readAgentUpdate, readRegistration, referencesOf } from './document.ts';
 import { readInput } from './input.ts';
 import { agentType, withDefined } from './members.ts';
-import { type ConversationalDeps, runConversationalTurn, type TurnResult } from './runners/conversational.ts';
+import { runConversationalTurn } from './runners/conversational.ts';
+import type { TurnResult } from './runners/turn.ts';
 
 export interface Agents {
   /** @throws INVALID_ARGUMENT, ID_TAKEN, FEATURE_DISABLED, MCP_DISABLED */
@@ -39,17 +41,24 @@ export interface Agents {
     signal: AbortSignal,
     callerHeaders?: Readonly<Record<string, string>>,
   ): Promise<TurnResult>;
+  /** The same in the background, attended: answers the body of contract 7.3 as soon as the run and its task are stored. */
+  executeAsync(
+    principal: Principal,
+    id: string,
+    body: JsonObject,
+    callerHeaders?: Readonly<Record<string, string>>,
+  ): Promise<JsonObject>;
+  readonly background: Pick<BackgroundRuns, 'resume' | 'suspend'>;
 }
 
-export interface AgentsDeps extends Omit<ConversationalDeps, 'registry' | 'checker'> {
+export interface AgentsDeps extends Omit<BackgroundDeps, 'registry' | 'checker'> {
   readonly documents: Documents;
   readonly models: Pick<Models, 'register' | 'requireVisible'>;
-  readonly connectors: Pick<Connectors, 'find' | 'visible' | 'requireVisible'>;
+  readonly connectors: Pick<Connectors, 'find' | 'visible' | 'requireVisible' | 'joinedTo'>;
   readonly registry: ToolRegistry;
   readonly sessions: Pick<McpSessions, 'report' | 'reset'>;
   readonly mcpTools: Pick<McpToolStore, 'deleteNames'>;
   readonly settings: Pick<Settings, 'flag'>;
-  readonly limits: Pick<Limits, 'execution'>;
   readonly audit: Audit;
 }
 
@@ -81,7 +90,17 @@ export function createAgents(deps: AgentsDeps): Agents {
       if (error instanceof UniqueViolation) throw new ID_TAKEN('agent', id);
       throw error;
     }
+    await pinTools(id, document);
     await audit.record({ principal: principal.id, action: 'agent.create', outcome: 'ok', agentId: id });
+  }
+
+  /** The record is stored whatever becomes of its pins: a run pins what it meets first. */
+  async function pinTools(id: string, document: JsonObject, before?: JsonObject): Promise<void> {
+    try {
+      await deps.registry.pin(id, document, before);
+    } catch (error) {
+      log.warn({ err: error, agentId: id }, 'MCP tools of the agent were not pinned');
+    }
   }
 
   /** The `model` block becomes a stored model: the agent keeps its id and never the credential. */
@@ -117,7 +136,7 @@ export function createAgents(deps: AgentsDeps): Agents {
     return { ...document, parameters: { ...parameters, executor_agent_id: id } };
   }
 
-  /** Sessions that served this agent only are closed, but of connectors that are not the caller's to see. */
+  /** Sessions that served this agent only are closed, but of connectors that are not the caller's to see, or declared. */
   async function releaseSessions(
     principal: Principal,
     agentId: string,
@@ -128,6 +147,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       try {
         const connector = await deps.connectors.find(connectorId);
         if (connector !== undefined && !deps.connectors.visible(principal, connector)) continue;
+        if (connector?.declared !== undefined) continue;
         const users = await documents.referencing('agent', { kind: 'connector', id: connectorId });
         if (users.length === 0) await sessions.reset(connectorId, cause);
       } catch (error) {
@@ -135,6 +155,39 @@ export function createAgents(deps: AgentsDeps): Agents {
       }
     }
   }
+
+  /** The document of an agent that can be run. */
+  async function agentFor(principal: Principal, id: string): Promise<JsonObject> {
+    const { body: agent } = await load(id);
+    const type = agentType(String(agent.type));
+    if (type !== 'conversational') {
+      throw new INVALID_ARGUMENT(
+        `Agents of type ${String(agent.type)} are not served yet: they can be registered, not executed. Use type conversational`,
+      );
+    }
+    await requireModel(principal, agent);
+    return agent;
+  }
+
+  async function turnOf(
+    principal: Principal,
+    agentId: string,
+    body: JsonObject,
+    callerHeaders: Readonly<Record<string, string>> | undefined,
+  ) {
+    const agent = await agentFor(principal, agentId);
+    const input = readInput(body, settings);
+    return { principal, agentId, agent, input, ...(callerHeaders && { callerHeaders }) };
+  }
+
+  /** Whether a connector of the agent is given header fields of this caller. */
+  async function passesHeaders(id: string, agent: JsonObject, sent: Readonly<Record<string, string>> = {}) {
+    const ids = mcpConnectorIds(agent, deps.connectors.joinedTo({ id, name: String(agent.name) }));
+    const connectors = await Promise.all(ids.map((connectorId) => deps.connectors.find(connectorId)));
+    return connectors.some((found) => found !== undefined && Object.keys(passedHeaders(found, sent)).length > 0);
+  }
+
+  const background = createBackgroundRuns({ ...deps, checker }, agentFor);
 
   return {
     async register(principal, body) {
@@ -156,7 +209,7 @@ export function createAgents(deps: AgentsDeps): Agents {
         last_updated_time: lastUpdatedTime,
         is_hidden: false,
       };
-      const connectorIds = mcpConnectorIds(body);
+      const connectorIds = mcpConnectorIds(body, deps.connectors.joinedTo({ id, name: String(body.name) }));
       if (connectorIds.length === 0) return document;
       const connections = await agentConnections(principal, id, body, probe, deps, connectorIds);
       return { ...document, mcp_connections: connections as unknown as JsonObject[] };
@@ -165,8 +218,10 @@ export function createAgents(deps: AgentsDeps): Agents {
     async update(principal, id, body) {
       requireFramework();
       let released: string[] = [];
+      let documentOf: { readonly now: JsonObject; readonly before: JsonObject } | undefined;
       const outcome = await documents.update('agent', id, (current) => {
         const document = readAgentUpdate(current.body, body, settings);
+        documentOf = { now: document, before: current.body };
         const named = new Set(mcpConnectorIds(document));
         released = mcpConnectorIds(current.body).filter((connectorId) => !named.has(connectorId));
         return { name: String(document.name), body: document, references: referencesOf(document) };
@@ -176,6 +231,7 @@ export function createAgents(deps: AgentsDeps): Agents {
         await mcpTools.deleteNames(id);
         await releaseSessions(principal, id, released, `agent ${id} no longer names this connector`);
       }
+      if (documentOf !== undefined) await pinTools(id, documentOf.now, documentOf.before);
       await audit.record({ principal: principal.id, action: 'agent.update', outcome: 'ok', agentId: id });
       return outcome;
     },
@@ -186,6 +242,7 @@ export function createAgents(deps: AgentsDeps): Agents {
       const outcome = stored && (await documents.delete('agent', id));
       if (outcome === undefined || outcome.result === 'not_found') throw new NOT_FOUND('Fail to find ml agent');
       await mcpTools.deleteNames(id);
+      await deps.registry.unpin(id);
       await releaseSessions(principal, id, mcpConnectorIds(stored?.body ?? {}), `agent ${id} was deleted`);
       await audit.record({ principal: principal.id, action: 'agent.delete', outcome: 'ok', agentId: id });
       return outcome;
@@ -193,17 +250,17 @@ export function createAgents(deps: AgentsDeps): Agents {
 
     async execute(principal, id, body, signal, callerHeaders) {
       requireFramework();
-      const { body: agent } = await load(id);
-      const type = agentType(String(agent.type));
-      if (type !== 'conversational') {
-        throw new INVALID_ARGUMENT(
-          `Agents of type ${String(agent.type)} are not served yet: they can be registered, not executed. Use type conversational`,
-        );
-      }
-      const input = readInput(body, settings);
-      await requireModel(principal, agent);
-      const turn = { principal, agentId: id, agent, input, signal, ...(callerHeaders && { callerHeaders }) };
-      return deps.limits.execution(principal, id, () => runConversationalTurn(turn, { ...deps, checker }));
+      const turn = await turnOf(principal, id, body, callerHeaders);
+      const work = () => runConversationalTurn({ ...turn, signal }, { ...deps, checker });
+      return deps.limits.execution(principal, id, work);
     },
+
+    async executeAsync(principal, id, body, callerHeaders) {
+      requireFramework();
+      const turn = await turnOf(principal, id, body, callerHeaders);
+      return background.start(turn, { passesHeaders: await passesHeaders(id, turn.agent, callerHeaders) });
+    },
+
+    background,
   };
 }

@@ -9,6 +9,10 @@ interface StatusOptions extends CommonOptions {
   readonly probe?: boolean;
 }
 
+interface HistoryOptions extends CommonOptions {
+  readonly size: string;
+}
+
 const CONNECTORS = '/_plugins/_ml/connectors';
 const ACTIONS = {
   reconnect: 'open a connection again',
@@ -28,7 +32,10 @@ export function addMcpVerbs(program: Command, context: CommandContext): void {
     async (options: CommonOptions) => {
       const answer = await api.request('GET', `${CONNECTORS}/_status`);
       show(context, options, answer, () =>
-        table(['ID', 'NAME', 'STATUS', 'SINCE', 'TOOLS', 'ERROR'], objects(answer.connectors).map(row)),
+        table(
+          ['ID', 'NAME', 'STATUS', 'SINCE', 'TOOLS', 'ORIGIN', 'TRANSPORT', 'ERROR'],
+          objects(answer.connectors).map(row),
+        ),
       );
     },
   );
@@ -38,6 +45,14 @@ export function addMcpVerbs(program: Command, context: CommandContext): void {
     .action(async (id: string, options: StatusOptions) => {
       const answer = await api.request('GET', `${at(id)}/_status${options.probe ? '?probe=true' : ''}`);
       show(context, options, answer, () => described(answer));
+    });
+
+  verb(mcp, 'history <connector>', 'show how a connection fared, newest first')
+    .option('--size <number>', 'how many changes, at most 1000', '100')
+    .action(async (id: string, options: HistoryOptions) => {
+      const answer = await api.request('GET', `${at(id)}/_history?size=${segment(options.size)}`);
+      const rows = () => objects(answer.transitions).map(change);
+      show(context, options, answer, () => table(['TIME', 'FROM', 'TO', 'CAUSE', 'CODE', 'MESSAGE'], rows()));
     });
 
   for (const [action, description] of Object.entries(ACTIONS)) {
@@ -77,8 +92,14 @@ function objects(value: JsonValue | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-function row({ connector_id: id, name, status, since, tool_count: tools, error }: JsonObject): string[] {
-  return [text(id), text(name), text(status), time(since), text(tools), isJsonObject(error) ? text(error.code) : ''];
+function row(report: JsonObject): string[] {
+  const { connector_id: id, name, origin, transport, status, since, tool_count: tools, error } = report;
+  const code = isJsonObject(error) ? text(error.code) : '';
+  return [text(id), text(name), text(status), time(since), text(tools), text(origin), text(transport), code];
+}
+
+function change({ time: at, from, to, cause, code, message }: JsonObject): string[] {
+  return [time(at), text(from), text(to), text(cause), text(code), text(message)];
 }
 
 function described(report: JsonObject): string {
@@ -87,12 +108,15 @@ function described(report: JsonObject): string {
   const lines: (readonly [string, string])[] = [
     ['connector', `${text(id)} (${text(name)})`],
     ['status', `${text(status)} since ${time(since)}`],
+    ['origin', `${text(report.origin)}, ${text(report.transport)}`],
     ['last success', time(success)],
     ['protocol', text(protocol)],
     ['tools', listed(objects(report.tools).map((tool) => tool.name ?? ''))],
     ['error', error === undefined ? '' : `${text(error.code)}: ${text(error.message)}`],
     ['remedy', text(error?.remedy)],
     ['next attempt', time(error?.next_retry_time)],
+    ['agents', listed(objects(report.agents).map((agent) => agent.name ?? ''))],
+    ['stderr', Array.isArray(report.stderr) ? report.stderr.map(text).join('\n') : ''],
     ['actions', listed(report.actions)],
   ];
   const present = lines.filter(([, value]) => value !== '');

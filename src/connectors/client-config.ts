@@ -1,5 +1,6 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { speaksMcp } from './protocols.ts';
 import type { ClientConfig, ConnectorProtocol } from './types.ts';
 
 const HTTP_DEFAULTS: ClientConfig = {
@@ -15,9 +16,15 @@ const HTTP_DEFAULTS: ClientConfig = {
   protocol_version: 'auto',
   elicitation: 'decline',
 };
+const MCP_DEFAULTS: ClientConfig = {
+  ...HTTP_DEFAULTS,
+  retry_backoff_policy: 'exponential_full_jitter',
+  max_retry_times: 3,
+};
 const DEFAULTS: Record<ConnectorProtocol, ClientConfig> = {
   http: HTTP_DEFAULTS,
-  mcp_streamable_http: { ...HTTP_DEFAULTS, retry_backoff_policy: 'exponential_full_jitter', max_retry_times: 3 },
+  mcp_streamable_http: MCP_DEFAULTS,
+  mcp_stdio: MCP_DEFAULTS,
 };
 const POLICIES = ['constant', 'exponential_equal_jitter', 'exponential_full_jitter'];
 const ELICITATION = ['decline', 'accept_defaults', 'ask'];
@@ -49,7 +56,7 @@ const SHOWN = [
 export function readClientConfig(given: JsonValue, protocol: ConnectorProtocol): JsonObject {
   if (!isJsonObject(given)) throw new INVALID_ARGUMENT('client_config must be an object.');
   const config: JsonObject = {};
-  const isMcp = protocol === 'mcp_streamable_http';
+  const isMcp = speaksMcp({ protocol });
   const integers = isMcp ? { ...INTEGERS, max_total_timeout: { least: 1, most: LONGEST_SECONDS } } : INTEGERS;
   for (const [name, range] of Object.entries(integers)) {
     if (isGiven(given[name])) config[name] = integer(name, given[name], range);

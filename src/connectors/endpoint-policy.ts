@@ -46,3 +46,12 @@ export function policyForAddress(policy: EndpointPolicy, url: string, address: s
     ? { ...policy, trustedPrivate: [...policy.trustedPrivate, exact] }
     : { ...policy, trusted: [...(policy.trusted ?? []), exact] };
 }
+
+/** The policy for requests to that origin, which the operator has named: any address of it but those that never are allowed. */
+export function policyForOrigin(policy: EndpointPolicy, origin: string): EndpointPolicy {
+  const named = {
+    source: origin,
+    test: (text: string): boolean => URL.canParse(text) && new URL(text).origin === origin,
+  };
+  return { ...policy, trustedPrivate: [...policy.trustedPrivate, named] };
+}

@@ -58,7 +58,7 @@ export function effectiveHeaders(headers: Values, side: HeaderSide): [name: stri
  */
 export function checkHeaders(headers: Values, credential: Values, side: HeaderSide): void {
   for (const [name, text] of Object.entries(headers)) {
-    if (!TOKEN.test(name)) throw new INVALID_ARGUMENT(`Header '${printable(name)}' is not a valid HTTP header name.`);
+    requireName(name);
     checkPlaceholders(name, text, side);
     for (const part of compileText(text)) {
       if (typeof part === 'string') refuseControls(name, part, 'Its text');
@@ -66,6 +66,10 @@ export function checkHeaders(headers: Values, credential: Values, side: HeaderSi
       else refuseControls(name, part.fallback ?? '', 'Its text');
     }
   }
+}
+
+function requireName(name: string): void {
+  if (!TOKEN.test(name)) throw new INVALID_ARGUMENT(`Header '${printable(name)}' is not a valid HTTP header name.`);
 }
 
 function checkPlaceholders(name: string, text: string, side: HeaderSide): void {
@@ -130,6 +134,18 @@ export function renderHeaders(
     return [name, Buffer.from(basicEncoded(name, value.join('')), 'utf8').toString('latin1')];
   });
   return Object.fromEntries(rendered);
+}
+
+/**
+ * The same for headers without placeholders, checked: their text is sent as it is.
+ * @throws INVALID_ARGUMENT naming the header, never a value
+ */
+export function renderLiteralHeaders(headers: Values): Record<string, string> {
+  for (const [name, text] of Object.entries(headers)) {
+    requireName(name);
+    refuseControls(name, text, 'Its value');
+  }
+  return renderHeaders(headers, { credential: {}, parameters: {} }, 'mcp', (text) => [text]);
 }
 
 /** `user:password` after `Basic ` becomes base64 (which cannot hold a colon); anything else stays as it is. */

@@ -14,6 +14,8 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { checkBlueprint, connectorOf, originsOf, shownDocument } from './blueprint.ts';
 import { createCredentials } from './credentials.ts';
+import { withDeclared } from './declared-connectors.ts';
+import { type DeclaredServers, declaredServers } from './declared-servers.ts';
 import { endpointPolicy } from './endpoint-policy.ts';
 import { createExecutor } from './executor.ts';
 import { ignoredHeaders } from './headers.ts';
@@ -42,6 +44,8 @@ export interface ConnectorsDeps {
   /** Whether the server runs without authentication now; loopback may be reached then. */
   readonly openMode: () => boolean;
   readonly log: Logger;
+  /** Of the operator's configuration files; none by default. */
+  readonly declared?: DeclaredServers;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -49,6 +53,7 @@ export interface ConnectorsDeps {
 /** Connectors: stored blueprints of requests, their credentials sealed to id and origin, and their execution. */
 export function createConnectors(deps: ConnectorsDeps): Connectors {
   const { documents, settings, outbound, audit, log, now = Date.now } = deps;
+  const declared = deps.declared ?? declaredServers([], deps.redactor);
   const credentials = createCredentials(deps);
   let inForce: { readonly openMode: boolean; readonly policy: EndpointPolicy } | undefined;
   const policy = (): EndpointPolicy => {
@@ -164,7 +169,8 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     const read = readNew(body);
     const draft = { ...read, document: withOwnership(read.document, ownership.forNew(principal, body)) };
     const id = chosenId('connector', body.connector_id);
-    if ((await documents.get('connector', id)) !== undefined) throw new ID_TAKEN('connector', id);
+    const isTaken = declared.find(id) !== undefined || (await documents.get('connector', id)) !== undefined;
+    if (isTaken) throw new ID_TAKEN('connector', id);
     if (body.dry_run === true || body.dry_run === 'true') return { connector_id: DRY_RUN_ID };
     const connector = connectorOf(id, draft.document, 1);
     try {
@@ -182,7 +188,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     return { connector_id: id };
   }
 
-  return {
+  const connectors: Omit<Connectors, 'localServer' | 'joinedTo'> = {
     ...executor,
     create,
     get: async (principal, id) => {
@@ -263,4 +269,5 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       listeners.push(listener);
     },
   };
+  return withDeclared(connectors, { declared, policy, audit });
 }

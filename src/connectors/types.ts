@@ -1,10 +1,12 @@
+import type { CauseCode } from '../errors.ts';
 import type { Ownership, Viewer } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { EndpointPolicy } from '../outbound/types.ts';
 import type { WriteOutcome } from '../store/documents.ts';
 
-export type ConnectorProtocol = 'http' | 'mcp_streamable_http';
+/** `mcp_stdio`: a local process; only the operator's configuration file declares one. */
+export type ConnectorProtocol = 'http' | 'mcp_streamable_http' | 'mcp_stdio';
 
 export interface ConnectorAction {
   readonly action_type: string;
@@ -49,6 +51,26 @@ export interface Connector {
   readonly revision: number;
   /** Absent for one that nobody owns. */
   readonly ownership?: Ownership;
+  /** Of a server that the operator's configuration file declares: its record is read-only. Absent for stored ones. */
+  readonly declared?: DeclaredServer;
+}
+
+/** What a configuration file says about a server beside its connector. */
+export interface DeclaredServer {
+  /** Connects at start. Whoever disables or enables it later does so until the restart. */
+  readonly enabled: boolean;
+  /** Names or ids of agents that get its tools without naming it; `*` is all of them. */
+  readonly agents: readonly string[];
+  /** Why it cannot be used at all: a name that is taken, a variable that is not set, an entry that is not valid. */
+  readonly problem?: { readonly code: CauseCode; readonly message: string; readonly remedy: string };
+}
+
+/** A child process as it is started: no shell, this environment and no other. Never logged. */
+export interface LocalServer {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly cwd: string;
 }
 
 /** A ready request of one action: placeholders filled, credentials in the headers. Never logged. */
@@ -117,7 +139,12 @@ export interface Connectors {
   ): Promise<{ document: JsonObject; sealed: string | undefined }>;
   /** The connector stored inside a document of another noun. */
   inline(owner: string, document: JsonObject, revision: number): Connector;
+  /** Of a remote server. @throws INVALID_ARGUMENT, UpstreamError (`declared.problem`) */
   mcpEndpoint(connector: Connector): Promise<McpEndpoint>;
+  /** Of a local server (protocol `mcp_stdio`). @throws UpstreamError (`declared.problem`) */
+  localServer(connector: Connector): Promise<LocalServer>;
+  /** Ids of the declared servers that join an agent which does not name them, in the order of their declaration. */
+  joinedTo(agent: { readonly id: string; readonly name: string }): readonly string[];
   /** Whether the template of an action holds a placeholder of that parameter name. */
   hasPlaceholder(connector: Connector, actionType: string, parameter: string): boolean;
   /** Renders and sends one action, retries by `clientConfig`. Answers of any status are returned, not thrown. */

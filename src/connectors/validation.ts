@@ -124,9 +124,10 @@ function servedProtocol(protocol: string): ConnectorProtocol {
 }
 
 function refuseCommand(body: JsonObject): void {
-  if (!isGiven(body.command)) return;
+  const what = isGiven(body.command) ? 'a command' : body.protocol === 'mcp_stdio' ? 'protocol mcp_stdio' : undefined;
+  if (what === undefined) return;
   throw new INVALID_ARGUMENT(
-    "A connector cannot have a command: servers that run as local processes come only from the operator's configuration file. Give the url of a server instead.",
+    `A connector cannot have ${what}: servers that run as local processes come only from the operator's configuration file. Give the url of a server instead.`,
   );
 }
 

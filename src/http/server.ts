@@ -20,9 +20,12 @@ import * as memory from '../schemas/memory.ts';
 import * as modelGroups from '../schemas/model-groups.ts';
 import * as models from '../schemas/models.ts';
 import * as operations from '../schemas/operations.ts';
+import * as serverContent from '../schemas/server-content.ts';
 import * as settings from '../schemas/settings.ts';
 import * as tasks from '../schemas/tasks.ts';
+import * as toolTrust from '../schemas/tool-trust.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { reportError, wireType } from './error-report.ts';
 import { authPlugin } from './plugins/auth.ts';
@@ -32,6 +35,7 @@ import { errorsPlugin } from './plugins/errors.ts';
 import { answerAtLast } from './plugins/last-resort.ts';
 import { limitsPlugin } from './plugins/limits.ts';
 import { describeRoutes } from './plugins/openapi.ts';
+import { requestMetricsPlugin } from './plugins/request-metrics.ts';
 import { requestsPlugin } from './plugins/requests.ts';
 import { responsesPlugin } from './plugins/responses.ts';
 import { rawAnswer } from './raw-answer.ts';
@@ -45,6 +49,8 @@ export interface ServerDeps {
   readonly authorization: Authorization;
   /** Absent: no limits. */
   readonly limits?: Limits;
+  /** Absent: nothing is counted. */
+  readonly metrics?: Pick<Metrics, 'request'>;
   /** Whether headers of callers may go on to MCP servers, now. Absent: never. */
   readonly passthroughEnabled?: () => boolean;
   /** Absent: plain HTTP. */
@@ -92,6 +98,7 @@ function edgeOf(deps: ServerDeps, routes: RouteTable): FastifyPluginAsync {
     await edge.register(authPlugin, { authenticator: deps.authenticator, authorization: deps.authorization });
     if (deps.limits) await edge.register(limitsPlugin, { limits: deps.limits });
     await edge.register(requestsPlugin);
+    if (deps.metrics) await edge.register(requestMetricsPlugin, { metrics: deps.metrics });
     await edge.register(callerHeadersPlugin, { enabled: deps.passthroughEnabled ?? (() => false) });
     await edge.register(responsesPlugin);
     edge.addHook('onResponse', async (request, reply) => {
@@ -115,8 +122,10 @@ function namedSchemas(): { readonly $id: string }[] {
     modelGroups,
     models,
     operations,
+    serverContent,
     settings,
     tasks,
+    toolTrust,
   ];
   const named = rooms.flatMap((room) => Object.values(room)).filter(isNamed);
   return named.sort((a, b) => a.$id.localeCompare(b.$id, 'en'));

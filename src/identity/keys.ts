@@ -85,8 +85,12 @@ export function partsOfKey(text: string): { id: string; secret: string } | undef
 export function isKeyInForce(key: ApiKeyRow | undefined, secret: string, time: number): key is ApiKeyRow {
   const expected = key === undefined ? Buffer.alloc(SECRET_BYTES) : Buffer.from(key.secretHash, 'hex');
   const right = timingSafeEqual(digest(secret), expected);
-  if (!right || key === undefined || key.revokedTime !== undefined) return false;
-  return key.expiresTime === undefined || time < key.expiresTime;
+  return right && key !== undefined && isValidAt(key, time);
+}
+
+/** Whether the key was neither revoked nor has expired. */
+export function isValidAt({ revokedTime, expiresTime }: ApiKeyRow, time: number): boolean {
+  return revokedTime === undefined && (expiresTime === undefined || time < expiresTime);
 }
 
 function digest(text: string): Buffer {

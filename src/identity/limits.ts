@@ -25,8 +25,17 @@ export interface Limits {
   of(principal: Principal, name: PrincipalLimit): Limit | undefined;
   /** The refusal of a caller that is over its rate. `waitMs`: until it may come again. */
   tooManyRequests(limit: Limit, waitMs: number): Error;
-  /** Runs an execution of an agent within the limits of its caller and of the agent. @throws LIMIT_EXCEEDED */
-  execution<T>(principal: Principal, agentId: string, work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs an execution of an agent within the limits of its caller and of the agent. One that was `admitted` before, by a
+   * process that stopped, is counted and not refused.
+   * @throws LIMIT_EXCEEDED
+   */
+  execution<T>(
+    principal: Principal,
+    agentId: string,
+    work: () => Promise<T>,
+    options?: { readonly admitted?: boolean },
+  ): Promise<T>;
 }
 
 export interface LimitsDeps {
@@ -91,12 +100,14 @@ export function createLimits({ settings, now = Date.now }: LimitsDeps): Limits {
     keyOf: ownerId,
     of,
     tooManyRequests: (limit, waitMs) => exceeded('requests of this caller a minute', limit, waitMs),
-    async execution(principal, agentId, work) {
+    async execution(principal, agentId, work, { admitted = false } = {}) {
       const caller = `caller ${ownerId(principal)}`;
       const agent = `agent ${agentId}`;
-      requireSlot(caller, of(principal, 'concurrent_executions'), 'of this caller');
-      requireSlot(agent, agentLimit('agent_concurrent_executions'), 'of this agent');
-      requireRate(agentId, agentLimit('agent_executions_per_minute'));
+      if (!admitted) {
+        requireSlot(caller, of(principal, 'concurrent_executions'), 'of this caller');
+        requireSlot(agent, agentLimit('agent_concurrent_executions'), 'of this agent');
+        requireRate(agentId, agentLimit('agent_executions_per_minute'));
+      }
       const keys = [caller, agent];
       for (const key of keys) occupy(key, 1);
       try {

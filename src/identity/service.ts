@@ -14,11 +14,12 @@ import { ensureFirstAdmin } from './first-admin.ts';
 import { createTokenCheck, type OpenIdSettings } from './jwt.ts';
 import { createApiKeys } from './keys.ts';
 import { createPasswordHasher, type PasswordHasher } from './passwords.ts';
+import { createPrincipalLookup, type PrincipalLookup } from './principal-lookup.ts';
 import { createIdentityStates } from './state.ts';
 import { createSignInThrottle } from './throttle.ts';
 import type { ApiKeys, Authenticator, Authorization, Directory } from './types.ts';
 
-export interface Identity {
+export interface Identity extends PrincipalLookup {
   readonly authenticator: Authenticator;
   readonly authorization: Authorization;
   readonly directory: Directory;
@@ -54,19 +55,22 @@ export async function createIdentity(deps: IdentityDeps): Promise<Identity> {
   const basic = createBasicCheck({ hasher, states, throttle, now });
   const refusals = createRefusals({ audit, now });
   const tokens = openId === undefined ? undefined : createTokenCheck({ settings: openId, outbound, log, now });
+  const authenticator = await createAuthenticator({
+    states,
+    keys,
+    basic,
+    throttle,
+    tokens,
+    staticKey,
+    audit,
+    refusals,
+    log,
+    now,
+  });
+  const known = { staticKey: staticKey !== undefined, issuer: tokens?.issuer };
   return {
-    authenticator: await createAuthenticator({
-      states,
-      keys,
-      basic,
-      throttle,
-      tokens,
-      staticKey,
-      audit,
-      refusals,
-      log,
-      now,
-    }),
+    authenticator,
+    ...createPrincipalLookup({ states, authenticator, ...known, now }),
     authorization: createAuthorization({ refusals }),
     directory: createDirectory({ store, states, hasher, audit }),
     apiKeys: createApiKeys({ store: keys, states, audit, redactor, now }),

@@ -2,7 +2,6 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { passedHeaders } from '../connectors/passthrough.ts';
 import type { Connector, McpEndpoint } from '../connectors/types.ts';
 import { canonicalJson } from '../json.ts';
-import type { ConnectionStore } from '../store/connections.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { type Connection, type ConnectionDeps, createConnection } from './connection.ts';
@@ -16,7 +15,7 @@ interface CallerConnection {
 }
 
 export interface CallerSessionsDeps
-  extends Omit<ConnectionDeps, 'states' | 'mcpTools' | 'onOpened' | 'onGone' | 'before'> {
+  extends Omit<ConnectionDeps, 'states' | 'mcpTools' | 'onTools' | 'wanted' | 'onOpened' | 'onGone' | 'before'> {
   readonly redactor: Pick<Redactor, 'clean' | 'cleanContent' | 'taint'>;
   readonly onOpened: (connection: Connection) => void;
   /** Callers with a connection of their own; beyond it the one unused the longest is closed. */
@@ -53,10 +52,10 @@ export function createCallerSessions(deps: CallerSessionsDeps): CallerSessions {
   const secret = randomBytes(32);
   const entries = new Map<string, { connection: Connection; connector: Connector; users: number }>();
 
-  function connect({ id, name }: Connector, caller: McpCaller, headers: Record<string, string>): Connection {
+  function connect(connector: Connector, caller: McpCaller, headers: Record<string, string>): Connection {
     const log = deps.log.child({ caller: caller.principal.id });
-    const mcpEndpoint = async (connector: Connector): Promise<McpEndpoint> => {
-      const endpoint = await deps.connectors.mcpEndpoint(connector);
+    const mcpEndpoint = async (current: Connector): Promise<McpEndpoint> => {
+      const endpoint = await deps.connectors.mcpEndpoint(current);
       return {
         ...endpoint,
         headers: { ...headers, ...endpoint.headers },
@@ -65,12 +64,12 @@ export function createCallerSessions(deps: CallerSessionsDeps): CallerSessions {
         },
       };
     };
-    const connection: Connection = createConnection(id, name, {
+    const connection: Connection = createConnection(connector, {
       ...deps,
       log,
       states: createConnectionStates({ connections: NOT_STORED, log, now: deps.now }),
       mcpTools: NO_TOOLS,
-      connectors: { load: deps.connectors.load, mcpEndpoint },
+      connectors: { load: deps.connectors.load, localServer: deps.connectors.localServer, mcpEndpoint },
       onOpened: () => deps.onOpened(connection),
       onGone: () => undefined,
     });
@@ -136,11 +135,13 @@ function textsOf(octets: string): string[] {
   return [octets, Buffer.from(octets, 'latin1').toString('utf8')];
 }
 
-const NOT_STORED: ConnectionStore = Object.freeze({
+const NOT_STORED = Object.freeze({
   save: async () => undefined,
   state: async () => undefined,
   states: async () => [],
-  history: async () => [],
   deleteOf: async () => undefined,
 });
-const NO_TOOLS: Pick<McpToolStore, 'replace'> = Object.freeze({ replace: async () => undefined });
+const NO_TOOLS: Pick<McpToolStore, 'replace' | 'list'> = Object.freeze({
+  replace: async () => undefined,
+  list: async () => [],
+});

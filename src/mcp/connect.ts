@@ -1,16 +1,19 @@
 import {
   Client,
   type DiscoverResult,
+  type ElicitResult,
   type PriorDiscovery,
   ProtocolError,
-  StreamableHTTPClientTransport,
   type VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
 import packageJson from '../../package.json' with { type: 'json' };
-import { UpstreamError } from '../errors.ts';
+import { type CauseCode, UpstreamError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import type { Channel, ChannelListener, OpenChannel } from './channel.ts';
+import type { QuestionRules } from './elicitation.ts';
 import { isStateless, KNOWN_VERSIONS } from './exchange.ts';
-import { failure, passedOn, type Side, seconds } from './failures.ts';
-import { createWire, type Wire, type WireDeps } from './transport-fetch.ts';
+import { failure, passedOn, rpcFailure, type Side, seconds } from './failures.ts';
+import { createLiveQuestions, type LiveQuestions } from './live-questions.ts';
 
 /** How the protocol version is settled with one server. */
 export type VersionPlan =
@@ -20,17 +23,25 @@ export type VersionPlan =
   /** This revision, without asking. */
   | { readonly kind: 'revision'; readonly version: string };
 
-export interface Connection {
+/** The protocol library, connected. */
+export interface Connected {
   readonly client: Client;
-  readonly transport: StreamableHTTPClientTransport;
-  readonly wire: Wire;
+  /** Questions asked while calls are under way. */
+  readonly questions: LiveQuestions;
+  readonly channel: Channel;
   readonly protocolVersion: string;
 }
 
-export interface ConnectDeps extends Omit<WireDeps, 'deliver'> {
+export interface ConnectDeps extends Pick<ChannelListener, 'onClosing' | 'onListChanged'> {
+  readonly side: Side;
+  /** How the questions of the server are answered. */
+  readonly questions: Pick<QuestionRules, 'policy' | 'onDeclined'>;
+  readonly openChannel: OpenChannel;
   readonly signal: AbortSignal;
   /** For each request of the handshake, in milliseconds. */
   readonly limitMs: number;
+  /** For `server/discover`, where silence means that the server does not know it. */
+  readonly probeMs?: number;
 }
 
 const CLIENT_INFO = { name: packageJson.name, version: packageJson.version };
@@ -51,7 +62,7 @@ export function versionPlan(setting: string): VersionPlan {
  * with the newest both sides know.
  * @throws UpstreamError
  */
-export async function connect(deps: ConnectDeps, plan: VersionPlan): Promise<Connection> {
+export async function connect(deps: ConnectDeps, plan: VersionPlan): Promise<Connected> {
   if (plan.kind === 'revision' && !KNOWN_VERSIONS.includes(plan.version)) {
     throw failure(
       deps.side,
@@ -88,10 +99,12 @@ function secondPlan(plan: VersionPlan, failed: FailedAttempt): VersionPlan | und
   if (common !== undefined && !(plan.kind === 'legacy' && isStateless(common)))
     return { kind: 'revision', version: common };
   const { code, retryAfterMs } = failed.error;
-  const probeBroke =
-    failed.probed && (code === 'server_error' || code === 'stream_broken') && retryAfterMs === undefined;
+  const probeBroke = failed.probed && PROBE_BROKE.has(code) && retryAfterMs === undefined;
   return plan.kind === 'auto' && probeBroke ? { kind: 'legacy' } : undefined;
 }
+
+/** Servers there are that answer an unknown method so, or end. */
+const PROBE_BROKE: ReadonlySet<CauseCode> = new Set<CauseCode>(['server_error', 'stream_broken', 'process_exited']);
 
 function explained(side: Side, failed: FailedAttempt, before: readonly string[]): UpstreamError {
   const named = failed.supported.length > 0 ? failed.supported : before;
@@ -108,44 +121,44 @@ function explained(side: Side, failed: FailedAttempt, before: readonly string[])
   );
 }
 
-async function attempt(deps: ConnectDeps, plan: VersionPlan): Promise<Connection | FailedAttempt> {
-  const wire = createWire({ ...deps, deliver: (message) => transport.onmessage?.(message as never) });
-  const transport = new StreamableHTTPClientTransport(new URL(deps.endpoint.url), {
-    fetch: wire.fetch,
-    reconnectionOptions: {
-      maxRetries: 0,
-      initialReconnectionDelay: 1000,
-      maxReconnectionDelay: 1000,
-      reconnectionDelayGrowFactor: 1,
-    },
-  });
-  const { supported, negotiation, prior } = optionsOf(plan);
+async function attempt(deps: ConnectDeps, plan: VersionPlan): Promise<Connected | FailedAttempt> {
+  const channel = deps.openChannel();
+  const { supported, negotiation, prior } = optionsOf(plan, deps.probeMs);
   const client = new Client(CLIENT_INFO, {
-    capabilities: {},
+    capabilities: { elicitation: { form: {}, url: {} } },
+    inputRequired: { autoFulfill: false },
     jsonSchemaValidator: NO_VALIDATION,
     ...(supported && { supportedProtocolVersions: supported }),
     ...(negotiation && { versionNegotiation: negotiation }),
   });
-  const abandon = (): void => wire.close();
+  const questions = createLiveQuestions({
+    ...deps.questions,
+    side: deps.side,
+    exchangeOf: (id) => channel.exchangeOf?.(id),
+  });
+  client.setRequestHandler('elicitation/create', async ({ params }, { mcpReq }) => {
+    const answer = await questions.answer({ id: mcpReq.id, params: params as unknown as JsonObject }, mcpReq.signal);
+    return { ...answer } as ElicitResult;
+  });
+  const abandon = (): void => deps.onClosing(channel.close());
   deps.signal.addEventListener('abort', abandon, { once: true });
   try {
     deps.signal.throwIfAborted();
-    await client.connect(transport, {
+    await client.connect(channel.transport, {
       timeout: deps.limitMs,
       signal: deps.signal,
       ...(prior && { prior }),
     });
-    return { client, transport, wire, protocolVersion: client.getNegotiatedProtocolVersion() ?? 'unknown' };
+    return { client, channel, questions, protocolVersion: client.getNegotiatedProtocolVersion() ?? 'unknown' };
   } catch (error) {
-    wire.close();
-    if (transport.sessionId !== undefined) deps.onClosing(transport.terminateSession().catch(() => undefined));
+    deps.onClosing(Promise.all([channel.terminate(), channel.close()]));
     await client.close().catch(() => undefined);
     if (deps.signal.aborted) throw error;
-    const probed = wire.facts.requested.has('server/discover') && !wire.facts.requested.has('initialize');
+    const probed = channel.facts.requested.has('server/discover') && !channel.facts.requested.has('initialize');
     const step = probed ? 'server/discover' : 'initialize';
     return new FailedAttempt(
       asFailure(deps.side, step, error, deps.limitMs),
-      wire.facts.supportedVersions ?? [],
+      channel.facts.supportedVersions ?? [],
       probed,
     );
   } finally {
@@ -153,12 +166,17 @@ async function attempt(deps: ConnectDeps, plan: VersionPlan): Promise<Connection
   }
 }
 
-function optionsOf(plan: VersionPlan): {
+function optionsOf(
+  plan: VersionPlan,
+  probeMs: number | undefined,
+): {
   supported?: string[];
   negotiation?: VersionNegotiationOptions;
   prior?: PriorDiscovery;
 } {
-  if (plan.kind === 'auto') return { negotiation: { mode: 'auto' } };
+  if (plan.kind === 'auto') {
+    return { negotiation: { mode: 'auto', ...(probeMs !== undefined && { probe: { timeoutMs: probeMs } }) } };
+  }
   if (plan.kind === 'legacy') return { prior: { kind: 'legacy' } };
   if (!isStateless(plan.version)) return { supported: [plan.version], prior: { kind: 'legacy' } };
   const discover: DiscoverResult = {
@@ -175,16 +193,7 @@ export function asFailure(side: Side, method: string, error: unknown, limitMs: n
   for (let cause: unknown = error, depth = 0; cause instanceof Error && depth < 6; cause = cause.cause, depth += 1) {
     if (cause instanceof UpstreamError) return cause;
   }
-  if (error instanceof ProtocolError) {
-    return failure(
-      side,
-      'invalid_response',
-      `answered ${method} with error ${error.code}: ${passedOn(side, error.message)}`,
-      {
-        delivered: 'no',
-      },
-    );
-  }
+  if (error instanceof ProtocolError) return rpcFailure(side, method, { code: error.code, message: error.message });
   const code = (error as { code?: unknown }).code;
   if (code === 'REQUEST_TIMEOUT') {
     return failure(side, 'response_timeout', `did not answer ${method} within ${seconds(limitMs)}`, {

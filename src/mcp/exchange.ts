@@ -14,6 +14,8 @@ export interface Exchange {
   result?: JsonObject;
   /** Code of the JSON-RPC error that came in its place. */
   errorCode?: number;
+  /** Its `data`. */
+  errorData?: JsonValue;
   /** Octets of the answer. */
   bytes: number;
 }
@@ -69,6 +71,11 @@ export function isReplyTo(request: JsonObject, reply: JsonObject): boolean {
   return isJsonObject(reply.error) && (reply.id === null || reply.id === undefined);
 }
 
+/** The messages of one JSON text: one, or those of a batch; what is no object is none. */
+export function messagesIn(value: JsonValue | undefined): JsonObject[] {
+  return (Array.isArray(value) ? value : [value]).filter(isJsonObject);
+}
+
 /**
  * The reply inside a JSON body; other messages of a batch go to `takeOther`.
  * @throws UpstreamError when there is none.
@@ -90,8 +97,7 @@ export function jsonReply(
     throw failure(side, 'not_mcp', `gave no MCP answer to ${method}: not an MCP answer (${what})`);
   }
   let found: JsonObject | undefined;
-  for (const item of Array.isArray(body) ? body : [body]) {
-    if (!isJsonObject(item)) continue;
+  for (const item of messagesIn(body)) {
     if (typeof item.method === 'string') takeOther(item);
     else if (isReplyTo(request, item)) found = item;
   }
@@ -120,25 +126,48 @@ export function settle(
     if (method === 'server/discover' && exchange === undefined) {
       return { jsonrpc: '2.0', id, error: wellFormed(reply.error) };
     }
-    if (exchange && typeof reply.error.code === 'number') exchange.errorCode = reply.error.code;
+    noteError(exchange, reply.error);
     throw rpcFailure(side, method, reply.error);
   }
   const result = method === 'ping' && reply.result !== undefined ? {} : reply.result;
   if (!isJsonObject(result))
     throw failure(side, 'invalid_response', `answered ${method} with a result that is not an object`);
   if (method === 'initialize') requireKnownVersion(side, result, facts);
-  const completed = isStatelessMessage(request) ? complete(side, method, result, facts) : result;
-  if (exchange === undefined || completed.resultType === 'input_required')
-    return { jsonrpc: '2.0', id, result: completed };
+  const stateless = isStatelessMessage(request);
+  const completed = stateless ? complete(side, method, result, facts) : result;
+  if (exchange === undefined) return { jsonrpc: '2.0', id, result: completed };
   exchange.result = completed;
-  if (method === 'server/discover') return { jsonrpc: '2.0', id, result: completed };
-  const stand: JsonObject = method === 'tools/list' ? { tools: [] } : method === 'tools/call' ? { content: [] } : {};
+  if (method === 'server/discover' || (stateless && completed.resultType === 'input_required')) {
+    return { jsonrpc: '2.0', id, result: completed };
+  }
+  const stand = Object.hasOwn(STANDS, method) ? STANDS[method] : {};
   return {
     jsonrpc: '2.0',
     id,
-    result: isStatelessMessage(request) ? { ...stand, resultType: 'complete', ttlMs: 0, cacheScope: 'private' } : stand,
+    result: stateless ? { ...stand, resultType: 'complete', ttlMs: 0, cacheScope: 'private' } : { ...stand },
   };
 }
+
+/** Keeps the code of a JSON-RPC error, and what it says beside its message. */
+export function noteError(exchange: Exchange | undefined, { code, data }: JsonObject): void {
+  if (exchange === undefined || typeof code !== 'number') return;
+  exchange.errorCode = code;
+  if (data !== undefined) exchange.errorData = data;
+}
+
+/** The least result of a method that the SDK takes. */
+const STANDS: Readonly<Record<string, JsonObject>> = {
+  'tools/list': { tools: [] },
+  'tools/call': { content: [] },
+  'resources/list': { resources: [] },
+  'resources/read': { contents: [] },
+  'prompts/list': { prompts: [] },
+  'prompts/get': { messages: [] },
+};
+/** Results that carry how long they hold (MCP 2026-07-28, Caching). */
+const CACHEABLE: ReadonlySet<string> = new Set([
+  ...['tools/list', 'resources/list', 'resources/read', 'prompts/list', 'server/discover'],
+]);
 
 function wellFormed(error: JsonObject): JsonObject {
   return {
@@ -168,7 +197,7 @@ function complete(side: Side, method: string, result: JsonObject, facts: WireFac
   else if (resultType !== 'complete' && resultType !== 'input_required') {
     throw failure(side, 'invalid_response', `answered ${method} with a resultType that is not known`);
   }
-  const cacheable = method === 'tools/list' || method === 'server/discover';
+  const cacheable = CACHEABLE.has(method) && resultType !== 'input_required';
   const validTtl = typeof result.ttlMs === 'number' && result.ttlMs >= 0;
   if (cacheable && !validTtl) facts.deviations.add(`the server answers ${method} without ttlMs`);
   const hints: JsonObject = cacheable

@@ -1,10 +1,13 @@
 import { type CauseCode, UpstreamError, type UpstreamFailure } from '../errors.ts';
 import { exceedsDepth, isJsonObject, type JsonObject, type JsonValue, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
+import { SIGN_IN } from './failure-kinds.ts';
+import { unsmuggled } from './visible-text.ts';
 
 /** The server a failure is about, as its owner knows it. */
 export interface Side {
   /** `connector "weather"` */
   readonly destination: string;
+  /** Address of a remote server, or what `localPlace` makes of a command. */
   readonly url: string;
   /** Cuts secrets from text the server sent. */
   readonly clean: (text: string) => string;
@@ -37,8 +40,9 @@ const REMEDIES: Readonly<Record<CauseCode, string>> = {
   breaker_open: 'Wait for the next attempt, or POST /_plugins/_ml/connectors/{id}/_reconnect.',
   disabled: 'Enable the connector: POST /_plugins/_ml/connectors/{id}/_enable.',
   spawn_failed: 'Check the command of the server in the configuration file.',
-  process_exited: 'Look at the output of the server process.',
+  process_exited: 'Look at `stderr` in the status of the connector: it is what the server wrote before it ended.',
   id_taken: 'Give the server another name in the configuration file.',
+  invalid_config: 'Correct the entry in the configuration file and restart.',
   outcome_unknown: 'Find out on the side of the server whether the call took effect before it is made again.',
 };
 
@@ -71,7 +75,18 @@ function shownUrl(url: string): string {
   return parsed ? `${parsed.origin}${parsed.pathname}` : 'its address';
 }
 
-/** A failure of one server. The sentence is `<destination> at <url> <what>`. */
+/** `Side.url` of a local server, which has none. */
+export function localPlace(command: string): string {
+  return `${LOCAL}${command}`;
+}
+
+const LOCAL = 'stdio:';
+
+function place({ url, clean }: Side): string {
+  return url.startsWith(LOCAL) ? `(command "${clean(url.slice(LOCAL.length))}")` : `at ${shownUrl(url)}`;
+}
+
+/** A failure of one server. The sentence is `<destination> at <url> <what>`, of a local one `<destination> (command "x") <what>`. */
 export function failure(
   side: Side,
   code: CauseCode,
@@ -81,10 +96,10 @@ export function failure(
   return new UpstreamError({
     code,
     destination: side.destination,
-    message: `${side.destination} at ${shownUrl(side.url)} ${what}`,
+    message: `${side.destination} ${place(side)} ${what}`,
     remedy: remedyFor(code),
     statusCode: statusFor(code),
-    ...(code === 'auth_required' && { action: 'authenticate' as const }),
+    ...(SIGN_IN.has(code) && { action: 'authenticate' as const }),
     ...rest,
   });
 }
@@ -116,6 +131,8 @@ export interface HttpAnswer {
   readonly text: string;
   readonly retryAfterMs: number | undefined;
   readonly location: string | undefined;
+  /** `WWW-Authenticate`. */
+  readonly challenge: string | undefined;
 }
 
 /** The answer of a server to one request, when its status is a refusal. */
@@ -132,7 +149,7 @@ export function httpFailure(
   };
   if (status === 401)
     return failure(side, 'auth_required', `${said}: it does not accept the credential`, { ...base, delivered: 'no' });
-  if (status === 403) return failure(side, 'forbidden', said, { ...base, delivered: 'no' });
+  if (status === 403) return refusedFor(side, answer, said, { ...base, delivered: 'no' });
   if (request.hadSession && refersToSession(answer)) {
     return failure(side, 'session_lost', `${said}: it no longer knows the session`, { ...base, delivered: 'no' });
   }
@@ -159,6 +176,15 @@ export function httpFailure(
     return failure(side, 'wrong_path', `${said}${where}, which is not followed`, { ...base, delivered: 'no' });
   }
   return failure(side, 'invalid_response', said, { ...base, delivered: status < 500 ? 'no' : 'unknown' });
+}
+
+/** 403: for good, or because the token lacks scope, which the challenge then names (RFC 6750 section 3.1). */
+function refusedFor(side: Side, answer: HttpAnswer, said: string, base: Partial<UpstreamFailure>): UpstreamError {
+  const { challenge = '' } = answer;
+  if (!/\berror\s*=\s*"?insufficient_scope\b/i.test(challenge)) return failure(side, 'forbidden', said, base);
+  const scope = /\bscope\s*=\s*"([^"]*)"/i.exec(challenge)?.[1] ?? '';
+  const wanted = scope === '' ? '' : `: it wants the scope ${passedOn(side, scope)}`;
+  return failure(side, 'insufficient_scope', `${said}: the scope of the credential does not suffice${wanted}`, base);
 }
 
 /** A JSON-RPC error in the place of a result. */
@@ -225,7 +251,7 @@ export function listedVersions(answer: JsonValue | string): string[] {
 
 /** The text of a server, redacted and cut, as it may be shown. */
 export function passedOn(side: Side, text: string): string {
-  const clean = side.clean(text).replace(/\s+/g, ' ').trim();
+  const clean = side.clean(unsmuggled(text)).replace(/\s+/g, ' ').trim();
   return clean.length <= MAX_PASSED_ON ? clean : `${clean.slice(0, MAX_PASSED_ON)}…`;
 }
 

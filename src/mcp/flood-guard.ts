@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts';
 /** Messages beside the reply that one answer may carry. */
 export const MAX_OTHERS = 1000;
 /** Notices of progress among them: a long call may give many, and they cost little. */
-const MAX_PROGRESS = 10_000;
+export const MAX_PROGRESS = 10_000;
 
 /**
  * Passes messages of a server on until there are too many of them, for the process and for what answers its requests.

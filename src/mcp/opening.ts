@@ -1,15 +1,19 @@
 import type { Connector, Connectors } from '../connectors/types.ts';
-import { UpstreamError } from '../errors.ts';
+import { type CauseCode, UpstreamError } from '../errors.ts';
 import { retry } from '../outbound/resilience.ts';
 import type { Outbound } from '../outbound/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
-import { amended, seconds } from './failures.ts';
+import type { ChannelListener, OpenChannel } from './channel.ts';
+import { amended, localPlace, type Side, seconds } from './failures.ts';
+import type { LocalProcesses } from './local-process.ts';
 import type { ListAnswer, ListLimits, Session } from './session.ts';
 
 export interface OpeningDeps {
-  readonly connectors: Pick<Connectors, 'mcpEndpoint'>;
+  readonly connectors: Pick<Connectors, 'mcpEndpoint' | 'localServer'>;
   readonly outbound: Outbound;
+  /** Where the processes of local servers are started. */
+  readonly processes: LocalProcesses;
   readonly redactor: Pick<Redactor, 'clean' | 'cleanContent'>;
   readonly log: Logger;
   readonly now: () => number;
@@ -21,12 +25,11 @@ export interface Opened {
   readonly answer: ListAnswer;
 }
 
-interface OpeningHooks {
+/** What an opening, and the session that comes of it, tell their owner. */
+export interface OpeningHooks extends ChannelListener {
   readonly signal: AbortSignal;
-  readonly onHeard: () => void;
-  readonly onListChanged: () => void;
-  /** Takes the end of a session that nobody waits for: it is awaited at shutdown. */
-  readonly onClosing: (closed: Promise<unknown>) => void;
+  /** A process of a local server is about to start: `lines` reads the last of its standard error, also when it is gone. */
+  readonly onStderr: (lines: () => readonly string[]) => void;
   /** The era an earlier session of the same address was in: spoken again without asking. */
   readonly knownLegacy: boolean;
 }
@@ -45,7 +48,7 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
     try {
       return await open.list(limits, hooks.signal);
     } catch (error) {
-      const lost = error instanceof UpstreamError && error.code === 'session_lost';
+      const lost = error instanceof UpstreamError && LOST.has(error.code);
       if (!(error instanceof UpstreamError) || error.code === 'rate_limited') throw error;
       session = undefined;
       hooks.onClosing(open.close({ terminate: !lost }));
@@ -90,6 +93,12 @@ export function retryOptions(connector: Connector, random: () => number): Omit<P
   };
 }
 
+/** Nothing more can be asked in that session: a new one is opened, or the process started anew. */
+const LOST: ReadonlySet<CauseCode> = new Set<CauseCode>(['session_lost', 'process_exited']);
+
+/** How long a local server may take to say whether it knows `server/discover`; many know nothing and keep silent. */
+const PROBE_MS = 5000;
+
 /** The protocol library is a quarter of the program: it is loaded when the first server is connected. */
 async function open(
   connector: Connector,
@@ -99,27 +108,92 @@ async function open(
   hooks: OpeningHooks,
 ): Promise<Session> {
   const [{ openSession }, { versionPlan }] = await Promise.all([import('./session.ts'), import('./connect.ts')]);
-  const endpoint = await deps.connectors.mcpEndpoint(connector);
+  const local = connector.protocol === 'mcp_stdio';
+  const { side, openChannel } = await (local ? localPeer : remotePeer)(connector, destination, deps, hooks);
   const wanted = versionPlan(connector.clientConfig.protocol_version);
   return openSession(
     {
-      outbound: deps.outbound,
-      endpoint,
-      side: {
-        destination,
-        url: endpoint.url,
-        clean: (text) => deps.redactor.clean(text),
-        cleanContent: (content) => deps.redactor.cleanContent(content),
-      },
-      connectTimeoutMs: connector.clientConfig.connection_timeout * 1000,
+      side,
       limitMs,
-      skipTlsVerification: connector.clientConfig.skip_ssl_verification,
-      now: deps.now,
       signal: hooks.signal,
-      onHeard: hooks.onHeard,
       onListChanged: hooks.onListChanged,
       onClosing: hooks.onClosing,
+      openChannel,
+      questions: {
+        policy: connector.clientConfig.elicitation,
+        onDeclined: (reason) =>
+          deps.log.info({ connectorId: connector.id }, `MCP question of ${destination} declined: ${reason}`),
+      },
+      ...(local && { probeMs: Math.min(PROBE_MS, limitMs) }),
     },
     wanted.kind === 'auto' && hooks.knownLegacy ? { kind: 'legacy' } : wanted,
   );
+}
+
+/** A server, and how one attempt to reach it begins. */
+interface Peer {
+  readonly side: Side;
+  readonly openChannel: OpenChannel;
+}
+
+async function remotePeer(
+  connector: Connector,
+  destination: string,
+  deps: OpeningDeps,
+  hooks: OpeningHooks,
+): Promise<Peer> {
+  const { createHttpChannel } = await import('./http-channel.ts');
+  const endpoint = await deps.connectors.mcpEndpoint(connector);
+  const side = sideOf(destination, endpoint.url, deps);
+  const { connection_timeout, skip_ssl_verification } = connector.clientConfig;
+  const openChannel: OpenChannel = () =>
+    createHttpChannel({
+      outbound: deps.outbound,
+      endpoint,
+      side,
+      connectTimeoutMs: connection_timeout * 1000,
+      skipTlsVerification: skip_ssl_verification,
+      now: deps.now,
+      onHeard: hooks.onHeard,
+      onListChanged: hooks.onListChanged,
+      onClosing: hooks.onClosing,
+    });
+  return { side, openChannel };
+}
+
+async function localPeer(
+  connector: Connector,
+  destination: string,
+  deps: OpeningDeps,
+  hooks: OpeningHooks,
+): Promise<Peer> {
+  const { createProcessChannel } = await import('./process-channel.ts');
+  const server = await deps.connectors.localServer(connector);
+  const side = sideOf(destination, localPlace(server.command), deps);
+  const openChannel: OpenChannel = () => {
+    const channel = createProcessChannel({
+      processes: deps.processes,
+      connectorId: connector.id,
+      server,
+      side,
+      log: deps.log,
+      now: deps.now,
+      onHeard: hooks.onHeard,
+      onListChanged: hooks.onListChanged,
+      onClosing: hooks.onClosing,
+      onGone: hooks.onGone,
+    });
+    hooks.onStderr(channel.stderr);
+    return channel;
+  };
+  return { side, openChannel };
+}
+
+function sideOf(destination: string, url: string, { redactor }: OpeningDeps): Side {
+  return {
+    destination,
+    url,
+    clean: (text) => redactor.clean(text),
+    cleanContent: (content) => redactor.cleanContent(content),
+  };
 }

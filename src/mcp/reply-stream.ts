@@ -1,11 +1,11 @@
-import { isJsonObject, type JsonObject } from '../json.ts';
+import type { JsonObject } from '../json.ts';
 import type { OutboundResponse } from '../outbound/types.ts';
 import { readEvents, type StreamEvent } from './event-stream.ts';
-import { isReplyTo } from './exchange.ts';
+import { isReplyTo, messagesIn } from './exchange.ts';
 import { failure, parseRemote, type Side } from './failures.ts';
 import { contentTypeOf, MAX_EVENT_BYTES } from './http-answer.ts';
 
-export interface StreamDeps {
+interface StreamDeps {
   readonly side: Side;
   /** Ends the reading at once. */
   readonly signal: AbortSignal;
@@ -22,17 +22,16 @@ const DRAIN_MS = 200;
 
 /**
  * Reads the SSE answer to `request` until the reply with its id; what comes before goes to `takeOther`. A stream that
- * ends, breaks or falls silent first is resumed where it can be, else it is a failure at once. Without a `request` the
- * stream is read to its end.
+ * ends, breaks or falls silent first is resumed where it can be, else it is a failure at once.
  * @throws UpstreamError `stream_broken`, `invalid_response`
  */
 export async function readReplies(
-  request: JsonObject | undefined,
+  request: JsonObject,
   first: OutboundResponse,
   options: StreamDeps & { idleMs: number; resumable: boolean },
 ): Promise<{ reply: JsonObject; bytes: number }> {
   const { side, signal } = options;
-  const method = request === undefined ? 'the listening stream' : String(request.method);
+  const method = String(request.method);
   let response = first;
   let bytes = 0;
   let lastEventId = '';
@@ -48,14 +47,10 @@ export async function readReplies(
   function take(event: StreamEvent): JsonObject | undefined {
     lastEventId = event.id;
     if (event.data === '' || event.type !== 'message') return undefined;
-    const message = parseRemote(side, event.data, `in answer to ${method}`);
-    for (const item of Array.isArray(message) ? message : [message]) {
-      if (item === undefined || !isJsonObject(item)) continue;
+    for (const item of messagesIn(parseRemote(side, event.data, `in answer to ${method}`))) {
       if (typeof item.method === 'string') options.takeOther(item);
-      else if (request !== undefined && isReplyTo(request, item)) return item;
-      else if (request !== undefined) {
-        throw failure(side, 'invalid_response', `answered ${method} without the reply to it (id mismatch)`);
-      }
+      else if (isReplyTo(request, item)) return item;
+      else throw failure(side, 'invalid_response', `answered ${method} without the reply to it (id mismatch)`);
     }
     return undefined;
   }

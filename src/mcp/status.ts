@@ -1,10 +1,10 @@
-import type { CauseCode } from '../errors.ts';
-import { UpstreamError } from '../errors.ts';
+import type { Connector, DeclaredServer } from '../connectors/types.ts';
+import { type CauseCode, UpstreamError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import type { ConnectionStateRow, ConnectionStore } from '../store/connections.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { remedyFor } from './failures.ts';
-import type { ConnectionError, ConnectionStatus, LeftOutTool } from './types.ts';
+import type { ConnectionChange, ConnectionError, ConnectionStatus, LeftOutTool } from './types.ts';
 
 /** The last known truth about one connection. Times are epoch milliseconds. */
 export interface ConnectionRecord {
@@ -15,40 +15,67 @@ export interface ConnectionRecord {
   readonly error?: ConnectionError;
   readonly warnings: readonly string[];
   readonly leftOut: readonly LeftOutTool[];
+  /** Of the server the tools were read from, as `addressOf` tells it. */
+  readonly address?: string;
+  /** Its state began with this process, and ends with it. */
+  readonly declared?: true;
   /** While `connecting`: what was before. A failure that only repeats keeps the time it began. */
   readonly before?: { readonly status: ConnectionStatus; readonly since: number };
 }
 
-type Facts = Partial<Omit<ConnectionRecord, 'status' | 'since' | 'before'>>;
+type Facts = Partial<Omit<ConnectionRecord, 'status' | 'since' | 'before' | 'declared'>>;
 
 export interface ConnectionStates {
-  /** From memory, else as an earlier process left it: what was open then is idle now. */
+  /**
+   * From memory, else as an earlier process left it: what was open then is idle now. Of a declared server as its
+   * declaration says, whatever was before.
+   */
   get(connectorId: string): Promise<ConnectionRecord>;
+  /** The same of several, by their ids. */
+  ofAll(connectors: readonly Connector[]): Promise<ReadonlyMap<string, ConnectionRecord>>;
   /** Changes the status at once and stores it with its transition. A store that fails is logged. */
   move(connectorId: string, to: ConnectionStatus, cause: string, facts?: Facts): Promise<void>;
   /** Changes facts without a change of status. */
   amend(connectorId: string, facts: Facts): Promise<void>;
+  /** What was known is about another server: only the status stays. */
+  renew(connectorId: string): Promise<void>;
   forget(connectorId: string): Promise<void>;
+  /** Settles when all that happened to it so far is stored. */
+  stored(connectorId: string): Promise<void>;
 }
 
 export interface ConnectionStatesDeps {
-  readonly connections: ConnectionStore;
+  readonly connections: Pick<ConnectionStore, 'save' | 'state' | 'states' | 'deleteOf'>;
+  /** What the configuration file says of it; `undefined` for a connector of the API. */
+  readonly declared?: (connectorId: string) => Promise<DeclaredServer | undefined>;
+  /** Told of each change of status once it is stored. */
+  readonly onChange?: (connectorId: string, change: ConnectionChange) => void;
   readonly log: Logger;
   readonly now: () => number;
 }
 
 /** The state machine of all connections: in memory for the reader, in the store for the next process. */
-export function createConnectionStates({ connections, log, now }: ConnectionStatesDeps): ConnectionStates {
+export function createConnectionStates(deps: ConnectionStatesDeps): ConnectionStates {
+  const { connections, log, now, declared = async () => undefined, onChange } = deps;
   const startTime = now();
   const records = new Map<string, ConnectionRecord>();
   const loading = new Map<string, Promise<ConnectionRecord>>();
   const writes = new Map<string, Promise<void>>();
+  let forgotten = 0;
 
   async function load(connectorId: string): Promise<ConnectionRecord> {
-    const row = await connections.state(connectorId);
-    const record = row === undefined ? fresh(startTime) : afterRestart(row, startTime);
+    const [row, declaration] = await Promise.all([connections.state(connectorId), declared(connectorId)]);
+    return begin(connectorId, row, declaration);
+  }
+
+  function begin(
+    connectorId: string,
+    row: ConnectionStateRow | undefined,
+    declaration: DeclaredServer | undefined,
+  ): ConnectionRecord {
     const moved = records.get(connectorId);
     if (moved) return moved;
+    const record = declaration ? asDeclared(declaration, row, startTime) : afterRestart(row, startTime);
     records.set(connectorId, record);
     return record;
   }
@@ -75,8 +102,25 @@ export function createConnectionStates({ connections, log, now }: ConnectionStat
     });
   }
 
+  function unread(connectors: readonly Connector[]): Connector[] {
+    return connectors.filter(({ id }) => !records.has(id));
+  }
+
+  async function keep(connectorId: string, record: ConnectionRecord): Promise<void> {
+    records.set(connectorId, record);
+    await write(connectorId, () => connections.save(rowOf(connectorId, record)));
+  }
+
   return {
     get,
+    async ofAll(connectors) {
+      for (let missing = unread(connectors); missing.length > 0; missing = unread(connectors)) {
+        const asked = forgotten;
+        const rows = new Map((await connections.states()).map((row) => [row.connectorId, row]));
+        if (asked === forgotten) for (const { id, declared } of missing) begin(id, rows.get(id), declared);
+      }
+      return new Map(await Promise.all(connectors.map(async ({ id }) => [id, await get(id)] as const)));
+    },
     async move(connectorId, to, cause, facts = {}) {
       const before = records.get(connectorId) ?? (await get(connectorId));
       const time = now();
@@ -93,23 +137,21 @@ export function createConnectionStates({ connections, log, now }: ConnectionStat
         ...(to === 'connecting' && { before: settled ?? { status: before.status, since: before.since } }),
       };
       records.set(connectorId, record);
-      const transition = stays
-        ? undefined
-        : {
-            from: before.status,
-            to,
-            cause,
-            time,
-            ...(facts.error && { code: facts.error.code, message: facts.error.message }),
-          };
-      await write(connectorId, () => connections.save(rowOf(connectorId, record), transition));
+      const failure = facts.error && { code: facts.error.code, message: facts.error.message };
+      const change: ConnectionChange = { from: before.status, to, cause, time, ...failure };
+      await write(connectorId, () => connections.save(rowOf(connectorId, record), stays ? undefined : change));
+      if (!stays) onChange?.(connectorId, change);
     },
     async amend(connectorId, facts) {
-      const record = { ...(records.get(connectorId) ?? (await get(connectorId))), ...facts };
-      records.set(connectorId, record);
-      await write(connectorId, () => connections.save(rowOf(connectorId, record)));
+      await keep(connectorId, { ...(records.get(connectorId) ?? (await get(connectorId))), ...facts });
     },
+    async renew(connectorId) {
+      const { status, since, declared } = records.get(connectorId) ?? (await get(connectorId));
+      await keep(connectorId, { ...fresh(since), status, ...(declared && { declared }) });
+    },
+    stored: async (connectorId) => writes.get(connectorId),
     async forget(connectorId) {
+      forgotten += 1;
       records.delete(connectorId);
       await write(connectorId, () => connections.deleteOf(connectorId));
     },
@@ -123,16 +165,39 @@ function fresh(since: number): ConnectionRecord {
 const FAILURES: ReadonlySet<ConnectionStatus> = new Set<ConnectionStatus>(['failed', 'auth_required']);
 
 /** No session outlives its process: only failures, what a person switched off, and the facts beside them still hold. */
-function afterRestart(row: ConnectionStateRow, startTime: number): ConnectionRecord {
-  const { error, before, ...facts } = row.body as unknown as Omit<ConnectionRecord, 'status' | 'since'>;
+function afterRestart(row: ConnectionStateRow | undefined, startTime: number): ConnectionRecord {
+  if (row === undefined) return fresh(startTime);
+  const { error, before, declared, ...facts } = row.body as unknown as Omit<ConnectionRecord, 'status' | 'since'>;
+  if (declared) return fresh(startTime);
   const settled = before ?? { status: row.status as ConnectionStatus, since: row.since };
   const holds = FAILURES.has(settled.status) || settled.status === 'disabled';
   return {
     ...facts,
-    ...(FAILURES.has(settled.status) && error && { error }),
+    ...(FAILURES.has(settled.status) && error && { error: withoutPlan(error) }),
     status: holds ? settled.status : 'idle',
     since: holds ? settled.since : startTime,
   };
+}
+
+/** Nothing of an earlier process holds, but where the tools were read from. */
+function asDeclared(
+  { enabled, problem }: DeclaredServer,
+  row: ConnectionStateRow | undefined,
+  startTime: number,
+): ConnectionRecord {
+  const { address } = (row?.body ?? {}) as { readonly address?: string };
+  return {
+    ...fresh(startTime),
+    declared: true,
+    ...(address !== undefined && { address }),
+    status: !enabled ? 'disabled' : problem ? 'failed' : 'idle',
+    ...(problem && enabled && { error: problem }),
+  };
+}
+
+/** Whoever planned the next attempt is gone. */
+function withoutPlan({ next_retry_time: _planned, ...error }: ConnectionError): ConnectionError {
+  return error;
 }
 
 function rowOf(connectorId: string, record: ConnectionRecord): ConnectionStateRow {

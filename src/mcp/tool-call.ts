@@ -6,6 +6,7 @@ import { retry } from '../outbound/resilience.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
 import { amended } from './failures.ts';
+import { type InputRequired, type RoundReply, throughRounds } from './multi-round.ts';
 import { retryOptions } from './opening.ts';
 import type { OpenSession } from './session-lifetimes.ts';
 import type { DiscoveredTool, McpCall, McpCallResult } from './types.ts';
@@ -33,10 +34,22 @@ export function argumentsHash(values: JsonObject): string {
   return createHash('sha256').update(canonicalJson(values)).digest('hex');
 }
 
+/** What is needed to make one call, however often it is sent. */
+interface Calling {
+  readonly connection: Connection;
+  readonly connector: Connector;
+  readonly call: McpCall;
+  readonly values: JsonObject;
+  readonly deps: { random: () => number; log: Logger };
+  /** Time the rounds before have taken, in milliseconds; without the time persons took to answer. */
+  spentMs: number;
+}
+
 /**
- * Makes one call. It is sent again only when it surely was not processed (nothing listened, the rate was limited, the
- * session was unknown) or the tool says that it is read-only or idempotent; else its outcome stays unknown.
- * @throws UpstreamError after the status of the connection has been brought up to date
+ * Makes one call, over all its rounds of questions. A request is sent again only when it surely was not processed
+ * (nothing listened, the rate was limited, the session was unknown) or the tool says that it is read-only or idempotent;
+ * else its outcome stays unknown. That holds for each round by itself: answers once given are not asked for again.
+ * @throws UpstreamError after the status of the connection has been brought up to date; what `call.ask` threw
  */
 export async function callTool(
   connection: Connection,
@@ -45,13 +58,24 @@ export async function callTool(
   values: JsonObject,
   deps: { random: () => number; log: Logger },
 ): Promise<McpCallResult> {
+  const calling: Calling = { connection, connector, call, values, deps, spentMs: 0 };
+  return throughRounds(async (reply) => {
+    const began = performance.now();
+    const outcome = await oneRound(calling, reply);
+    calling.spentMs += performance.now() - began;
+    return outcome;
+  }, call);
+}
+
+async function oneRound(calling: Calling, reply: RoundReply | undefined): Promise<McpCallResult | InputRequired> {
+  const { connection, connector, call, deps } = calling;
   const replaced = new Set<CauseCode>();
   for (;;) {
     const open = await openFor(connection, connector, call.signal);
     if (connection.current() !== open) continue;
     const definition = open.list.tools.find((tool) => tool.name === call.tool);
     try {
-      return await retry(() => once(connection, open, call, values, definition), {
+      return await retry(() => once(calling, open, definition, reply), {
         ...retryOptions(connector, deps.random),
         ...(call.signal && { signal: call.signal }),
         onRetry: ({ attempt, error }) =>
@@ -63,8 +87,7 @@ export async function callTool(
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       await connection.note(open, error);
-      if (replaced.has(error.code) || !REFUSED_UNPROCESSED.has(error.code))
-        throw settled(error, isRepeatable(definition));
+      if (replaced.has(error.code) || !goesElsewhere(error, definition)) throw settled(error, isRepeatable(definition));
       replaced.add(error.code);
       if (error.code === 'tools_invalid') await connection.relist(open);
     }
@@ -90,32 +113,41 @@ async function openFor(
 }
 
 async function once(
-  connection: Connection,
+  { connection, call, values, spentMs }: Calling,
   open: OpenSession,
-  call: McpCall,
-  values: JsonObject,
   definition: DiscoveredTool | undefined,
-): Promise<McpCallResult> {
+  reply: RoundReply | undefined,
+): Promise<McpCallResult | InputRequired> {
   const { clientConfig } = open.connector;
   try {
     const result = await connection.use(open, (session) =>
       session.call({
-        tool: call.tool,
+        tool: definition?.calledAs ?? call.tool,
         inputSchema: definition?.inputSchema ?? { type: 'object' },
         argumentsText: call.argumentsText,
         arguments: values,
         readTimeoutMs: clientConfig.read_timeout * 1000,
-        totalTimeoutMs: clientConfig.max_total_timeout * 1000,
+        totalTimeoutMs: Math.max(1, clientConfig.max_total_timeout * 1000 - spentMs),
         ...(call.signal && { signal: call.signal }),
         ...(call.onProgress && { onProgress: call.onProgress }),
+        ...(call.ask && { ask: call.ask }),
+        ...(reply && { reply }),
       }),
     );
-    return withOutputWarning(result, definition);
+    return 'inputRequired' in result ? result : withOutputWarning(result, definition);
   } catch (error) {
     if (!(error instanceof UpstreamError)) throw error;
-    const mayRepeat = error.delivered === 'no' || isRepeatable(definition);
-    throw error.retryable && !mayRepeat ? amended(error, { retryable: false }) : error;
+    throw error.retryable && !mayRepeat(error, definition) ? amended(error, { retryable: false }) : error;
   }
+}
+
+/** Whether one more try in another session, or in another process, may help and does no harm. */
+function goesElsewhere(error: UpstreamError, definition: DiscoveredTool | undefined): boolean {
+  return REFUSED_UNPROCESSED.has(error.code) || (error.code === 'process_exited' && mayRepeat(error, definition));
+}
+
+function mayRepeat(error: UpstreamError, definition: DiscoveredTool | undefined): boolean {
+  return error.delivered === 'no' || isRepeatable(definition);
 }
 
 function isRepeatable(definition: DiscoveredTool | undefined): boolean {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { headerParameterFault } from './header-parameters.ts';
 import type { DiscoveredTool, LeftOutTool, ToolList } from './types.ts';
+import { visibleSchema, visibleText } from './visible-text.ts';
 
 const MAX_TOOLS = 512;
 /** Reasons that are kept one by one. */
@@ -9,18 +10,11 @@ const MAX_LEFT_OUT = 512;
 const MAX_NAME = 256;
 const MAX_TITLE = 256;
 const MAX_WARNINGS = 512;
+/** Of a reason: it may quote the server. */
+const MAX_REASON = 300;
 const MAX_DESCRIPTION = 4096;
 const MAX_SCHEMA_BYTES = 64 * 1024;
 const MAX_SCHEMA_DEPTH = 32;
-
-/** Control characters but tab and line feed, format characters (zero-width, bidirectional, tags), lone surrogates. */
-const HIDDEN = /(?![\t\n])[\p{Cc}\p{Cf}\p{Cs}]/gu;
-
-/** Text of a server as it may be shown to a model or a person: hidden characters removed, cut at `limit` characters. */
-function visibleText(text: string, limit: number): string {
-  const clean = text.replace(HIDDEN, '');
-  return clean.length <= limit ? clean : `${clean.slice(0, limit - 1).replace(/\p{Cs}$/u, '')}…`;
-}
 
 /**
  * Reads the entries of `tools/list` one by one: each tool is kept, repaired or left out with its reason, and none of
@@ -32,6 +26,7 @@ export function readToolList(entries: readonly JsonValue[], options: { stateless
   const warnings: string[] = [];
   const names = new Set<string>();
   const repeated = new Set<string>();
+  const plain = new Set(entries.map((entry) => (isJsonObject(entry) ? entry.name : undefined)));
   let beyond = 0;
 
   entries.forEach((entry, index) => {
@@ -39,12 +34,18 @@ export function readToolList(entries: readonly JsonValue[], options: { stateless
       leftOut.push({ name: `(entry ${index + 1})`, reason: 'the definition is not an object' });
       return;
     }
-    const { name } = entry;
-    if (typeof name !== 'string' || name === '' || name.length > MAX_NAME) {
-      const reason =
-        typeof name === 'string' && name !== '' ? `its name has more than ${MAX_NAME} characters` : 'it has no name';
-      leftOut.push({ name: `(entry ${index + 1})`, reason });
+    const fault = nameFault(entry.name);
+    if (typeof entry.name !== 'string' || fault !== undefined) {
+      leftOut.push({ name: `(entry ${index + 1})`, reason: fault ?? 'it has no name' });
       return;
+    }
+    const name = visibleText(entry.name, MAX_NAME);
+    if (name !== entry.name) {
+      if (plain.has(name)) {
+        leftOut.push({ name, reason: 'its name differs from that of another tool in hidden characters only' });
+        return;
+      }
+      warnings.push(`the name of tool "${visibleText(name, 64)}" holds hidden characters`);
     }
     if (names.has(name)) {
       repeated.add(name);
@@ -56,7 +57,7 @@ export function readToolList(entries: readonly JsonValue[], options: { stateless
       return;
     }
     const tool = readTool(name, entry, options.statelessEra, warnings);
-    if (typeof tool === 'string') leftOut.push({ name, reason: tool });
+    if (typeof tool === 'string') leftOut.push({ name, reason: visibleText(tool, MAX_REASON) });
     else tools.push(tool);
   });
 
@@ -67,6 +68,12 @@ export function readToolList(entries: readonly JsonValue[], options: { stateless
   const unnamed = leftOut.length - MAX_LEFT_OUT;
   if (unnamed > 0) warnings.push(`${unnamed} more tools are left out for reasons of their own`);
   return { tools, leftOut: leftOut.slice(0, MAX_LEFT_OUT), warnings: warnings.slice(0, MAX_WARNINGS) };
+}
+
+function nameFault(name: JsonValue | undefined): string | undefined {
+  if (typeof name !== 'string' || name === '') return 'it has no name';
+  if (name.length > MAX_NAME) return `its name has more than ${MAX_NAME} characters`;
+  return visibleText(name, MAX_NAME).trim() === '' ? 'its name has no visible character' : undefined;
 }
 
 function quoted(names: readonly string[]): string {
@@ -83,13 +90,17 @@ function readTool(name: string, entry: JsonObject, statelessEra: boolean, warnin
   }
   const outputSchema = readOutputSchema(name, entry.outputSchema, warnings);
   const annotations =
-    isJsonObject(entry.annotations) && tooBig(entry.annotations) === undefined ? entry.annotations : undefined;
+    isJsonObject(entry.annotations) && tooBig(entry.annotations) === undefined
+      ? visibleSchema(entry.annotations)
+      : undefined;
   const title = typeof entry.title === 'string' ? visibleText(entry.title, MAX_TITLE) : undefined;
   const description =
     typeof entry.description === 'string' ? visibleText(entry.description, MAX_DESCRIPTION) : undefined;
+  // A model reads the title where there is no description.
+  const read = description ?? title;
   const hashed: JsonObject = {
     name,
-    ...(description !== undefined && { description }),
+    ...(read !== undefined && { description: read }),
     inputSchema,
     ...(outputSchema && { outputSchema }),
     ...(annotations && { annotations }),
@@ -97,6 +108,7 @@ function readTool(name: string, entry: JsonObject, statelessEra: boolean, warnin
   const hash = createHash('sha256').update(canonicalJson(hashed)).digest('hex');
   return {
     name,
+    ...(entry.name !== name && { calledAs: entry.name as string }),
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
     inputSchema,
@@ -117,35 +129,20 @@ function readInputSchema(schema: JsonValue | undefined): JsonObject | string {
   if (!acceptsObject) return `the root of its inputSchema has type ${JSON.stringify(type)}, not "object"`;
   if (properties !== undefined && !isJsonObject(properties))
     return 'the properties of its inputSchema are not an object';
-  return {
-    ...visibleSchema(schema),
-    type: 'object',
-    properties: isJsonObject(properties) ? visibleSchema(properties) : {},
-  };
+  const visible = visibleSchema(schema);
+  return { ...visible, type: 'object', properties: visible.properties ?? {} };
 }
 
 function readOutputSchema(name: string, schema: JsonValue | undefined, warnings: string[]): JsonObject | undefined {
   if (schema === undefined || schema === null) return undefined;
   const fault = isJsonObject(schema) ? tooBig(schema) : 'is not an object';
-  if (fault === undefined) return schema as JsonObject;
+  if (fault === undefined) return visibleSchema(schema as JsonObject);
   warnings.push(`the outputSchema of tool "${visibleText(name, 64)}" ${fault}; its results are not checked against it`);
   return undefined;
 }
 
-/** The schema with hidden characters removed from its titles and descriptions, wherever they stand. */
-function visibleSchema(schema: JsonObject): JsonObject {
-  const clean = (value: JsonValue, key: string): JsonValue => {
-    if (typeof value === 'string') {
-      return key === 'description' || key === 'title' ? visibleText(value, MAX_DESCRIPTION) : value;
-    }
-    if (Array.isArray(value)) return value.map((item) => clean(item, ''));
-    return isJsonObject(value) ? visibleSchema(value) : value;
-  };
-  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, clean(value, key)]));
-}
-
 /** Why a schema is too much to handle; checked level by level, so that depth cannot exhaust the stack. */
-function tooBig(schema: JsonObject): string | undefined {
+export function tooBig(schema: JsonObject): string | undefined {
   let level: JsonValue[] = [schema];
   for (let depth = 1; level.length > 0; depth += 1) {
     if (depth > MAX_SCHEMA_DEPTH) return `is nested deeper than ${MAX_SCHEMA_DEPTH} levels`;

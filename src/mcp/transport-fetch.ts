@@ -1,11 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import type { FetchLike } from '@modelcontextprotocol/client';
-import type { McpEndpoint } from '../connectors/types.ts';
-import { UpstreamError } from '../errors.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
 import { createBulkhead } from '../outbound/resilience.ts';
-import { retryAfterMs } from '../outbound/retry-after.ts';
-import type { Outbound, OutboundResponse } from '../outbound/types.ts';
+import type { OutboundResponse } from '../outbound/types.ts';
+import { type Channel, type ChannelListener, createExchanges, type Deliver, EXCHANGE_HEADER } from './channel.ts';
 import {
   type Exchange,
   isStatelessMessage,
@@ -15,79 +13,53 @@ import {
   settle,
   type WireFacts,
 } from './exchange.ts';
-import { failure, httpFailure, listedVersions, parseRefusal, parseRemote, rpcFailure, type Side } from './failures.ts';
+import { failure, parseRemote } from './failures.ts';
 import { floodGuard, MAX_OTHERS } from './flood-guard.ts';
 import { answered, contentTypeOf, MAX_ANSWER_BYTES, MAX_CALL_BYTES, readText } from './http-answer.ts';
-import { readReplies, type StreamDeps } from './reply-stream.ts';
+import { refusalOf } from './http-refusal.ts';
+import { createSender, type SenderDeps } from './http-sender.ts';
+import { keepListening } from './listening-stream.ts';
+import { readReplies } from './reply-stream.ts';
 
-export interface WireDeps {
-  readonly outbound: Outbound;
-  readonly endpoint: McpEndpoint;
-  readonly side: Side;
-  readonly connectTimeoutMs: number;
-  readonly skipTlsVerification: boolean;
+export interface WireDeps extends SenderDeps, Omit<ChannelListener, 'onGone'> {
   readonly now: () => number;
   /** Hands a message of the server to the SDK: requests and notifications that come on any stream. */
-  readonly deliver: (message: JsonObject) => void;
-  /** The server answered something, whatever it was. */
-  readonly onHeard: () => void;
-  readonly onListChanged: () => void;
-  /** Takes the end of a session that nobody waits for: it is awaited at shutdown. */
-  readonly onClosing: (closed: Promise<unknown>) => void;
+  readonly deliver: Deliver;
 }
 
 /** The HTTP side of one session: the `fetch` under the SDK's transport, over the guarded client. */
-export interface Wire {
+export interface Wire extends Pick<Channel, 'facts' | 'run' | 'exchangeOf'> {
   readonly fetch: FetchLike;
-  readonly facts: WireFacts;
-  /** Runs one request of the SDK as that exchange: `headers` name it towards `fetch`. */
-  run<T>(exchange: Exchange, request: (headers: Readonly<Record<string, string>>) => Promise<T>): Promise<T>;
   /** Ends the listening stream and every request in flight; the end of the session can still be told to the server. */
   close(): void;
 }
 
-const EXCHANGE_HEADER = 'x-tenon-exchange';
 const SSE_IDLE_MS = 60_000;
+/** Its answer is a stream that stays open (MCP 2026-07-28). */
+const SUBSCRIBE = 'subscriptions/listen';
 const LISTEN_IDLE_MS = 24 * 3_600_000;
 const LISTEN_WINDOW_MS = 60_000;
 /** Answers to requests of the server that are under way at once. */
 const OWN_REPLIES = 8;
 /** How long the server may take to end a session. */
 const TERMINATE_MS = 2000;
+/** Beyond connecting and waiting for the status: for the rest of a refusal. */
+const ONE_WAY_GRACE_MS = 1000;
 /** How long an aborted request's stream outlives its cancellation notice. */
 const CANCEL_GRACE_MS = 50;
 
 /** Makes the wire of one session. Nothing is sent before the SDK asks. */
 export function createWire(deps: WireDeps): Wire {
   const { side } = deps;
+  const send = createSender(deps);
   const facts: WireFacts = { requested: new Set(), deviations: new Set() };
-  const exchanges = new Map<string, Exchange>();
+  const exchanges = createExchanges();
   const inFlight = new Map<unknown, AbortController>();
   const closing = new AbortController();
   const ownReplies = createBulkhead(OWN_REPLIES, MAX_OTHERS, side.destination);
-  let attached = 0;
+  /** Requests of the server by their id: the exchange on whose answer they came. */
+  const asked = new Map<unknown, Exchange>();
   let listening = false;
-
-  function send(
-    method: string,
-    headers: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-    rest: { body?: string; responseTimeoutMs: number; idleTimeoutMs: number; maxResponseBytes: number },
-  ): Promise<OutboundResponse> {
-    return deps.outbound.request({
-      url: deps.endpoint.url,
-      method,
-      headers,
-      signal,
-      destination: side.destination,
-      policy: deps.endpoint.policy,
-      origins: deps.endpoint.origins,
-      connectTimeoutMs: deps.connectTimeoutMs,
-      redirect: 'same-origin',
-      ...(deps.skipTlsVerification && { skipTlsVerification: true }),
-      ...rest,
-    });
-  }
 
   /** Configured headers first: those the transport owns win. */
   function headersOf(init: RequestInit | undefined): {
@@ -99,51 +71,15 @@ export function createWire(deps: WireDeps): Wire {
     for (const [name, value] of (init?.headers as Headers | undefined) ?? []) headers[name] = value;
     const key = headers[EXCHANGE_HEADER];
     delete headers[EXCHANGE_HEADER];
-    const exchange = key === undefined ? undefined : exchanges.get(key);
+    const exchange = exchanges.of(key);
     return { headers, exchange };
   }
 
-  function takeOther(message: unknown): void {
-    if (!isJsonObject(message as JsonObject)) return;
-    if (saysListChanged(message as JsonObject)) deps.onListChanged();
-    deps.deliver({ ...(message as JsonObject), jsonrpc: '2.0' });
-  }
-
-  async function refusal(
-    response: OutboundResponse,
-    method: string,
-    hadSession: boolean,
-    exchange?: Exchange,
-  ): Promise<UpstreamError> {
-    const text = await readText(response, MAX_ANSWER_BYTES, side).catch(() => '');
-    const body = parseRefusal(text);
-    const error = isJsonObject(body) && isJsonObject(body.error) ? body.error : undefined;
-    const { status } = response;
-    const versions = listedVersions(error ?? text);
-    if (status === 400 && versions.length > 0 && (method === 'initialize' || error?.code === -32022)) {
-      facts.supportedVersions = versions;
-      return failure(
-        side,
-        'version_unsupported',
-        `answered HTTP ${status} to ${method}, naming the protocol versions ${versions.join(', ')}`,
-        {
-          upstreamStatus: status,
-          delivered: 'no',
-        },
-      );
-    }
-    const answer = {
-      status,
-      contentType: contentTypeOf(response),
-      text,
-      retryAfterMs: retryAfterMs(response.headers['retry-after'], deps.now()),
-      location: response.headers.location,
-    };
-    const failed = httpFailure(side, answer, { method, hadSession });
-    const plain = failed.code === 'invalid_response' || (failed.code === 'wrong_path' && error?.code === -32601);
-    if (!plain || !error) return failed;
-    if (exchange && typeof error.code === 'number') exchange.errorCode = error.code;
-    return rpcFailure(side, method, error);
+  function takeOther(message: JsonObject, exchange?: Exchange): void {
+    deps.onHeard();
+    if (saysListChanged(message)) deps.onListChanged();
+    if (exchange !== undefined && message.id !== undefined) asked.set(message.id, exchange);
+    deps.deliver({ ...message, jsonrpc: '2.0' });
   }
 
   /**
@@ -175,11 +111,14 @@ export function createWire(deps: WireDeps): Wire {
     facts.requested.add(String(message.method));
     try {
       const limit = exchange?.responseTimeoutMs ?? deps.connectTimeoutMs;
-      response = await send('POST', headers, controller.signal, {
+      const subscribes = message.method === SUBSCRIBE;
+      response = await send('POST', {
+        headers,
+        signal: controller.signal,
         body: requestBody(message, text, exchange),
         responseTimeoutMs: limit,
-        idleTimeoutMs: Math.max(limit, exchange?.idleMs ?? SSE_IDLE_MS) + 1000,
-        maxResponseBytes: MAX_CALL_BYTES,
+        idleTimeoutMs: subscribes ? LISTEN_IDLE_MS : Math.max(limit, exchange?.idleMs ?? SSE_IDLE_MS) + 1000,
+        maxResponseBytes: subscribes ? Number.MAX_SAFE_INTEGER : MAX_CALL_BYTES,
       });
       deps.onHeard();
       const answer = await reply(message, response, { headers, exchange, controller });
@@ -192,6 +131,7 @@ export function createWire(deps: WireDeps): Wire {
     } finally {
       clearTimeout(patience);
       inFlight.delete(message.id);
+      for (const [id, of] of asked) if (of === exchange) asked.delete(id);
       for (const signal of signals) signal?.removeEventListener('abort', abort);
     }
   }
@@ -211,17 +151,30 @@ export function createWire(deps: WireDeps): Wire {
         status >= 400 &&
         status < 500 &&
         ![401, 403, 429].includes(status);
-      if (!eraEvidence) throw await refusal(response, method, sent.headers['mcp-session-id'] !== undefined, exchange);
+      if (!eraEvidence) {
+        const hadSession = sent.headers['mcp-session-id'] !== undefined;
+        throw await refusalOf(side, response, { method, hadSession, exchange }, { facts, now: deps.now });
+      }
       const text = await readText(response, MAX_ANSWER_BYTES, side).catch(() => '');
       parseRemote(side, text, `in answer to ${method}`);
       return answered(status, response.headers, text);
     }
-    const take = guarded(`in answer to ${method}`);
+    const subscribes = method === SUBSCRIBE;
+    const take = guarded(`in answer to ${method}`, { exchange, ...(subscribes && { everyMs: LISTEN_WINDOW_MS }) });
     if (contentTypeOf(response) === 'text/event-stream') {
       const found = await readReplies(message, response, {
-        ...streamDeps(sent.headers, sent.controller),
+        side,
+        signal: sent.controller.signal,
+        resume: (lastEventId) =>
+          send('GET', {
+            headers: { ...sent.headers, accept: 'text/event-stream', 'last-event-id': lastEventId },
+            signal: sent.controller.signal,
+            responseTimeoutMs: deps.connectTimeoutMs,
+            idleTimeoutMs: LISTEN_IDLE_MS,
+            maxResponseBytes: MAX_CALL_BYTES,
+          }),
         takeOther: take,
-        idleMs: exchange?.idleMs ?? SSE_IDLE_MS,
+        idleMs: subscribes ? LISTEN_IDLE_MS : (exchange?.idleMs ?? SSE_IDLE_MS),
         resumable: !isStatelessMessage(message),
       });
       if (exchange) exchange.bytes = found.bytes;
@@ -242,24 +195,15 @@ export function createWire(deps: WireDeps): Wire {
     );
   }
 
-  /** `takeOther` for one answer, or with `everyMs` for a stream that stays open. */
-  function guarded(where: string, everyMs?: number): (message: JsonObject) => void {
+  /** `takeOther` for the answer of one exchange, or with `everyMs` for a stream that stays open. */
+  function guarded(
+    where: string,
+    { exchange, everyMs }: { exchange?: Exchange | undefined; everyMs?: number },
+  ): (message: JsonObject) => void {
     const tooMany = (): Error =>
       failure(side, 'invalid_response', `sent more than ${MAX_OTHERS} messages of its own ${where}`);
-    return floodGuard(takeOther, tooMany, { now: deps.now, ...(everyMs !== undefined && { everyMs }) });
-  }
-
-  function streamDeps(headers: Record<string, string>, controller: AbortController): Omit<StreamDeps, 'takeOther'> {
-    return {
-      side,
-      signal: controller.signal,
-      resume: (lastEventId) =>
-        send('GET', { ...headers, accept: 'text/event-stream', 'last-event-id': lastEventId }, controller.signal, {
-          responseTimeoutMs: deps.connectTimeoutMs,
-          idleTimeoutMs: LISTEN_IDLE_MS,
-          maxResponseBytes: MAX_CALL_BYTES,
-        }),
-    };
+    const take = (message: JsonObject): void => takeOther(message, exchange);
+    return floodGuard(take, tooMany, { now: deps.now, ...(everyMs !== undefined && { everyMs }) });
   }
 
   /** Notifications and our own replies: any 2xx is success, whatever its body. */
@@ -271,9 +215,12 @@ export function createWire(deps: WireDeps): Wire {
       const cancelled = inFlight.get(params.requestId);
       setTimeout(() => cancelled?.abort(), CANCEL_GRACE_MS);
     }
-    const signal = init?.signal ? AbortSignal.any([init.signal, closing.signal]) : closing.signal;
+    const limit = AbortSignal.timeout(2 * deps.connectTimeoutMs + ONE_WAY_GRACE_MS);
+    const signal = AbortSignal.any([...(init?.signal ? [init.signal] : []), closing.signal, limit]);
     const deliver = async (): Promise<Response> => {
-      const response = await send('POST', headers, signal, {
+      const response = await send('POST', {
+        headers,
+        signal,
         body: text,
         responseTimeoutMs: deps.connectTimeoutMs,
         idleTimeoutMs: deps.connectTimeoutMs,
@@ -281,42 +228,38 @@ export function createWire(deps: WireDeps): Wire {
       });
       deps.onHeard();
       if (response.status < 200 || response.status >= 300) {
-        throw await refusal(response, method, headers['mcp-session-id'] !== undefined);
+        const hadSession = headers['mcp-session-id'] !== undefined;
+        throw await refusalOf(side, response, { method, hadSession }, { facts, now: deps.now });
       }
-      await readText(response, MAX_ANSWER_BYTES, side).catch(() => response.discard());
+      response.discard();
       return answered(202, {}, '');
     };
     return message.method === undefined ? ownReplies.run(deliver, signal) : deliver();
   }
 
-  /** The optional stream of a session: tried once, any refusal means that there is none. */
-  async function listen(headers: Record<string, string>): Promise<void> {
+  function listen(headers: Readonly<Record<string, string>>): void {
     if (listening) return;
     listening = true;
-    try {
-      const response = await send('GET', headers, closing.signal, {
-        responseTimeoutMs: LISTEN_IDLE_MS,
-        idleTimeoutMs: LISTEN_IDLE_MS,
-        maxResponseBytes: Number.MAX_SAFE_INTEGER,
-      });
-      if (response.status !== 200 || contentTypeOf(response) !== 'text/event-stream') {
-        response.discard();
-        return;
-      }
-      await readReplies(undefined, response, {
-        ...streamDeps(headers, closing),
-        takeOther: guarded('on the listening stream', LISTEN_WINDOW_MS),
-        idleMs: LISTEN_IDLE_MS,
-        resumable: false,
-      });
-    } catch (error) {
-      // No stream here, or no longer: calls and lists go on without it. What it would have told is unknown.
-      if (error instanceof UpstreamError && error.code === 'invalid_response') deps.onListChanged();
-    }
+    void keepListening(headers, {
+      side,
+      get: (fields) =>
+        send('GET', {
+          headers: fields,
+          signal: closing.signal,
+          responseTimeoutMs: LISTEN_IDLE_MS,
+          idleTimeoutMs: LISTEN_IDLE_MS,
+          maxResponseBytes: Number.MAX_SAFE_INTEGER,
+        }),
+      take: guarded('on the listening stream', { everyMs: LISTEN_WINDOW_MS }),
+      onMissed: deps.onListChanged,
+      signal: closing.signal,
+    });
   }
 
   async function end(headers: Record<string, string>): Promise<Response> {
-    const response = await send('DELETE', headers, AbortSignal.timeout(TERMINATE_MS), {
+    const response = await send('DELETE', {
+      headers,
+      signal: AbortSignal.timeout(TERMINATE_MS),
       responseTimeoutMs: deps.connectTimeoutMs,
       idleTimeoutMs: deps.connectTimeoutMs,
       maxResponseBytes: MAX_ANSWER_BYTES,
@@ -328,7 +271,7 @@ export function createWire(deps: WireDeps): Wire {
   const wireFetch: FetchLike = async (_url, init) => {
     const method = init?.method ?? 'GET';
     if (method === 'GET') {
-      void listen(headersOf(init).headers);
+      listen(headersOf(init).headers);
       return answered(405, {}, '');
     }
     if (method === 'DELETE') return end(headersOf(init).headers);
@@ -345,16 +288,8 @@ export function createWire(deps: WireDeps): Wire {
   return {
     fetch: wireFetch,
     facts,
-    async run(exchange, request) {
-      attached += 1;
-      const key = String(attached);
-      exchanges.set(key, exchange);
-      try {
-        return await request({ [EXCHANGE_HEADER]: key });
-      } finally {
-        exchanges.delete(key);
-      }
-    },
+    run: exchanges.run,
+    exchangeOf: (requestId) => asked.get(requestId),
     close: () => closing.abort(),
   };
 }

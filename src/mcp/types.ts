@@ -1,3 +1,4 @@
+import type { Connector } from '../connectors/types.ts';
 import type { CauseCode } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject, JsonValue } from '../json.ts';
@@ -7,6 +8,8 @@ export type ConnectionStatus = 'idle' | 'connecting' | 'connected' | 'failed' | 
 /** A tool as its server defines it, after tolerant reading; `hash` covers name, description, schemas, annotations. */
 export interface DiscoveredTool {
   readonly name: string;
+  /** The server's own name, where it holds characters that nobody sees; `name` is without them. */
+  readonly calledAs?: string;
   readonly title?: string;
   readonly description?: string;
   readonly inputSchema: JsonObject;
@@ -52,7 +55,21 @@ export interface ConnectionReport {
   readonly left_out?: readonly LeftOutTool[];
   /** Open sessions of callers whose own headers are passed on; present where the connector names such headers. */
   readonly caller_sessions?: number;
+  /** The last lines a local process wrote to its standard error, oldest first; cleaned and cut. */
+  readonly stderr?: readonly string[];
+  /** Agents that name this connector, or are joined by it; at most 100. */
+  readonly agents: readonly { readonly agent_id: string; readonly name: string }[];
   readonly actions: readonly ConnectionAction[];
+}
+
+/** One change of a connection's status, as `_history` shows it. */
+export interface ConnectionChange {
+  readonly from: ConnectionStatus;
+  readonly to: ConnectionStatus;
+  readonly cause: string;
+  readonly code?: CauseCode;
+  readonly message?: string;
+  readonly time: number;
 }
 
 /** What a person can do to a connection; which of them, says its status. */
@@ -65,6 +82,54 @@ export interface McpCaller {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** What a server wants to know from a person before it goes on (MCP, Elicitation). All of it is the server's own text. */
+export interface ServerQuestion {
+  readonly mode: 'form' | 'url';
+  readonly message: string;
+  /** Of a form: an object schema of flat fields. */
+  readonly schema?: JsonObject;
+  /** To be shown, never fetched. */
+  readonly url?: string;
+}
+
+export interface QuestionAnswer {
+  readonly action: 'accept' | 'decline' | 'cancel';
+  /** Of an accepted form. */
+  readonly content?: JsonObject;
+}
+
+/** Questions or answers by the key the server gave each. */
+export type ByKey<T> = Readonly<Record<string, T>>;
+
+/**
+ * A call the server has answered with questions and nothing else (2026-07-28, `input_required`): nothing of it is under way,
+ * any process can go on with it once the answers are there.
+ */
+export interface PausedCall {
+  readonly questions: ByKey<ServerQuestion>;
+  /** Questions of the same answer that were answered without a person. */
+  readonly settled?: ByKey<QuestionAnswer>;
+  /** Opaque, sent back byte for byte. */
+  readonly requestState?: string;
+  /** Rounds of questions so far, this one included. */
+  readonly round: number;
+}
+
+/**
+ * Puts questions to whoever can answer them. `paused` is absent where the call is under way while it waits, and ends with
+ * its process: a server of the session era asks so.
+ */
+export type AskPerson = (
+  questions: ByKey<ServerQuestion>,
+  paused: PausedCall | undefined,
+) => Promise<ByKey<QuestionAnswer>>;
+
+export interface CallProgress {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
+}
+
 export interface McpCall {
   readonly tool: string;
   /** JSON text of the arguments object, digits as they were written. */
@@ -75,7 +140,11 @@ export interface McpCall {
   readonly agentId?: string;
   readonly runId?: string;
   readonly signal?: AbortSignal;
-  readonly onProgress?: (progress: { progress: number; total?: number; message?: string }) => void;
+  readonly onProgress?: (progress: CallProgress) => void;
+  /** Asked where `client_config.elicitation` is `ask`; without it every question is declined. */
+  readonly ask?: AskPerson;
+  /** Goes on with a call that was paused, perhaps by another process. */
+  readonly resume?: { readonly paused: PausedCall; readonly answers: ByKey<QuestionAnswer> };
 }
 
 export interface McpCallResult {
@@ -87,31 +156,49 @@ export interface McpCallResult {
   readonly warnings: readonly string[];
 }
 
+/** Prompts and resources of a server, as it gives them, cleaned. @throws UpstreamError, INVALID_ARGUMENT */
+export interface ServerContent {
+  resources(connectorId: string, options?: UseOptions): Promise<JsonObject[]>;
+  readResource(connectorId: string, uri: string, options?: UseOptions): Promise<JsonObject[]>;
+  prompts(connectorId: string, options?: UseOptions): Promise<JsonObject[]>;
+  prompt(
+    connectorId: string,
+    name: string,
+    values: Readonly<Record<string, string>>,
+    options?: UseOptions,
+  ): Promise<{ readonly description?: string; readonly messages: JsonObject[] }>;
+}
+
+export interface UseOptions {
+  readonly signal?: AbortSignal;
+  readonly caller?: McpCaller;
+}
+
 /**
  * The pool of sessions: one per connector, opened by the first use, shared by all; and one for each caller whose own
  * headers a connector passes on, which nobody else uses. The report of a connector is about the shared one, and counts
  * the others.
  */
-export interface McpSessions {
+export interface McpSessions extends ServerContent {
   /** Cached list while it is fresh; else lists, opening the session when there is none. @throws UpstreamError */
-  tools(connectorId: string, options?: { signal?: AbortSignal; caller?: McpCaller }): Promise<ToolList>;
+  tools(connectorId: string, options?: UseOptions): Promise<ToolList>;
   /** @throws UpstreamError; `delivered: 'unknown'` when the tool may have run. A tool's own failure is a result. */
   call(connectorId: string, call: McpCall): Promise<McpCallResult>;
   report(connectorId: string, options?: { probe?: boolean; signal?: AbortSignal }): Promise<ConnectionReport>;
-  /** The connections that were ever used, by connector id, without asking any server. */
-  reports(): Promise<ConnectionReport[]>;
+  /** Of every MCP server, used or not, or of those; asks none. */
+  reports(only?: (connector: Connector) => boolean): Promise<ConnectionReport[]>;
   /** The server's own name of a tool named so, or offered so; lists the tools if need be. @throws UpstreamError */
-  toolNamed(
-    connectorId: string,
-    name: string,
-    options?: { signal?: AbortSignal; caller?: McpCaller },
-  ): Promise<string | undefined>;
+  toolNamed(connectorId: string, name: string, options?: UseOptions): Promise<string | undefined>;
   /**
    * Does what `actions` of the report offers and reports the state after it. `reconnect` and `enable` wait for the
    * outcome of the attempt; `disable` cuts calls under way and lasts until `enable`, over restarts too.
    * @throws CONFLICT when the state does not offer the action
    */
   act(connectorId: string, action: ConnectionAction, principal: Principal): Promise<ConnectionReport>;
+  /** Newest first; at most `limit`. */
+  history(connectorId: string, limit: number): Promise<ConnectionChange[]>;
+  /** Connects every enabled declared server, in parallel; returns at once. A failure is a status. */
+  start(): void;
   /** Closes the session (DELETE to the server) so that the next use opens a new one. */
   reset(connectorId: string, cause: string): Promise<void>;
   /** Closes everything; in-flight calls end or are cut at `deadlineMs` from now. */

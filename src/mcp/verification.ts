@@ -1,5 +1,5 @@
 import { UpstreamError } from '../errors.ts';
-import { BROKEN, DOUBTFUL } from './failure-kinds.ts';
+import { BROKEN, DOUBTFUL, SIGN_IN } from './failure-kinds.ts';
 import { METHOD_NOT_FOUND, rpcCode } from './failures.ts';
 import type { Session } from './session.ts';
 
@@ -13,7 +13,7 @@ export async function endOfSession(
   session: Pick<Session, 'ping'>,
   error: UpstreamError,
 ): Promise<UpstreamError | undefined> {
-  if (error.code === 'session_lost' || error.code === 'auth_required' || BROKEN.has(error.code)) return error;
+  if (error.code === 'session_lost' || SIGN_IN.has(error.code) || BROKEN.has(error.code)) return error;
   if (!DOUBTFUL.has(error.code)) return undefined;
   try {
     const answer = await session.ping(VERIFY_MS);

@@ -43,11 +43,14 @@ export interface Conversations {
   message(memoryId: string, messageId: string): Promise<MessageRow>;
   /** The newest `limit` finished turns, oldest first; only those before `before` when it is given. */
   history(memoryId: string, limit: number, before?: MessageRow): Promise<FinishedTurn[]>;
-  /** Stores the question with an empty answer, or takes up the message that is given; `within` a transaction. */
+  /**
+   * Stores the question with an empty answer, or takes up the message that is given; `within` a transaction. `traces`: how
+   * many are stored below it already.
+   */
   begin(
     conversation: Conversation,
     question: string,
-    options?: { messageId?: string | undefined; within?: Unit },
+    options?: { messageId?: string | undefined; traces?: number; within?: Unit },
   ): Promise<OpenTurn>;
   /** Turns of one memory run one after another, in the order they came. */
   exclusively<T>(memoryId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
@@ -89,12 +92,12 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
       return earlier.map((row) => ({ question: row.input ?? '', answer: row.response ?? '' }));
     },
 
-    async begin({ memoryId, unsaved }, question, { messageId, within } = {}) {
+    async begin({ memoryId, unsaved }, question, { messageId, traces: stored = 0, within } = {}) {
       const joined = within === undefined ? {} : { within };
       const id = messageId ?? newId();
       if (unsaved !== undefined) await store.create(unsaved, joined);
       if (messageId === undefined) await append({ id, memoryId, input: question, response: '' }, joined);
-      let traces = 0;
+      let traces = stored;
       async function append(...message: Parameters<MemoryStore['append']>): Promise<void> {
         if ((await store.append(...message)) === undefined) {
           throw new RESOURCE_NOT_FOUND(`Memory [${memoryId}] not found`);

@@ -31,6 +31,12 @@ export interface Deployment extends ModelSource {
 
 const AUTO_DEPLOY = 'plugins.ml_commons.model_auto_deploy.enable';
 
+/** Whether the first use of a model deploys it. */
+export function deploysItself({ deploy_setting: own }: JsonObject, settings: Pick<Settings, 'text'>): boolean {
+  const allowed = isJsonObject(own) ? own.is_auto_deploy_enabled : undefined;
+  return allowed !== false && settings.text(AUTO_DEPLOY) !== 'false';
+}
+
 /** The deploy state of remote models: a mark in the document, set at once, since there is nothing to load. */
 export function createDeployment({ documents, connectors, settings, now }: DeploymentDeps): Deployment {
   const limiter = createModelRateLimiter({ now });
@@ -47,16 +53,11 @@ export function createDeployment({ documents, connectors, settings, now }: Deplo
     if (result === 'not_found') throw new MODEL_NOT_FOUND(id);
   }
 
-  function deploysItself(body: JsonObject): boolean {
-    const own = isJsonObject(body.deploy_setting) ? body.deploy_setting.is_auto_deploy_enabled : undefined;
-    return own !== false && settings.text(AUTO_DEPLOY) !== 'false';
-  }
-
   async function open(id: string): Promise<OpenModel> {
     const { body, version } = await load(id);
     if (body.is_enabled === false) throw new SWITCHED_OFF('Model is disabled.');
     if (!isDeployed(body)) {
-      if (!deploysItself(body)) {
+      if (!deploysItself(body, settings)) {
         throw new INVALID_ARGUMENT(
           `Model not ready yet. Please run this first: POST /_plugins/_ml/models/${id}/_deploy`,
         );

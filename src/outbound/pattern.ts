@@ -9,6 +9,11 @@ export interface Pattern {
   test(text: string): boolean;
 }
 
+export interface CompiledPattern extends Pattern {
+  /** Steps it may take for one character: for who matches many patterns. */
+  readonly size: number;
+}
+
 const MAX_PATTERN = 1000;
 const MAX_TEXT = 8192;
 /** Steps a pattern may take for one character; `{n}` repeats what it stands behind. */
@@ -18,7 +23,7 @@ const MAX_INSTRUCTIONS = 2000;
  * Compiles a pattern in the syntax of RE2: that of Java without look-around, back-references and possessive quantifiers,
  * which cannot be matched in linear time. @throws INVALID_ARGUMENT; `where` says whose pattern it is: ` of tool_filters`
  */
-export function compilePattern(text: string, where = ''): Pattern {
+export function compilePattern(text: string, where = ''): CompiledPattern {
   const refuse = (why: string): Error =>
     new INVALID_ARGUMENT(`The pattern ${JSON.stringify(text.slice(0, 200))}${where} ${why}`);
   if (text.length > MAX_PATTERN) throw refuse(`is longer than ${MAX_PATTERN} characters`);
@@ -26,7 +31,11 @@ export function compilePattern(text: string, where = ''): Pattern {
   if (compiled.programSize() > MAX_INSTRUCTIONS) {
     throw refuse('repeats too much: write smaller numbers in braces, or * in their place');
   }
-  return { source: text, test: (subject) => subject.length <= MAX_TEXT && compiled.matches(subject) };
+  return {
+    source: text,
+    size: compiled.programSize(),
+    test: (subject) => subject.length <= MAX_TEXT && compiled.matches(subject),
+  };
 }
 
 function compile(text: string, refuse: (why: string) => Error): RE2JS {

@@ -1,8 +1,18 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import type { StopReason, ToolCall, Usage } from '../llm/types.ts';
+import type { PausedCall, QuestionAnswer, ServerQuestion } from '../mcp/types.ts';
 
 /** Why a tool call was answered without being run. */
-export type NotRunCause = 'cut_off' | 'malformed_arguments' | 'invalid_arguments' | 'unknown_tool' | 'aborted';
+export type NotRunCause =
+  | 'cut_off'
+  | 'malformed_arguments'
+  | 'invalid_arguments'
+  | 'unknown_tool'
+  | 'aborted'
+  /** A person said no, or nobody said anything in time. */
+  | 'refused'
+  /** It may only run when a person approves it, and nobody attends the run. */
+  | 'needs_approval';
 
 /** A call is known by the model answer it came with and its place in it: providers repeat call ids. Both count from 0. */
 interface CallPlace {
@@ -42,6 +52,30 @@ export interface ToolOutcomeStep extends CallPlace {
   readonly repeatable: boolean;
 }
 
+/** A person is asked before the call leaves (`approval`), or the server of the call asks one (`elicitation`). */
+export interface RequestStep extends CallPlace {
+  readonly kind: 'request';
+  readonly requestId: string;
+  readonly requestKind: 'approval' | 'elicitation';
+  /** False where the call is under way while it waits: it ends with its process. */
+  readonly resumable: boolean;
+  /** Of an elicitation: what is asked, under the key the server gave the question. */
+  readonly key?: string;
+  readonly question?: ServerQuestion;
+  /** What the call goes on from; with the first question of a round. */
+  readonly paused?: PausedCall;
+}
+
+/** What a person answered, or what stands for an answer that never came. */
+export interface RequestAnswerStep extends CallPlace {
+  readonly kind: 'request_answer';
+  readonly requestId: string;
+  readonly action: 'approve' | 'refuse' | QuestionAnswer['action'];
+  readonly content?: JsonObject;
+  /** Nobody answered in time. */
+  readonly expired?: boolean;
+}
+
 export interface FinalAnswerStep {
   readonly kind: 'final_answer';
   readonly text: string;
@@ -50,13 +84,33 @@ export interface FinalAnswerStep {
   readonly usage?: Usage;
 }
 
+/** What is recorded about one call. */
+export type CallStep = RequestStep | RequestAnswerStep | ToolIntentStep | ToolOutcomeStep;
+
 /** One recorded event of a run, in the order it happened. */
-export type RunStep = ModelAnswerStep | ToolIntentStep | ToolOutcomeStep | FinalAnswerStep;
+export type RunStep = ModelAnswerStep | CallStep | FinalAnswerStep;
+
+export interface AskedRequest {
+  readonly request: RequestStep;
+  readonly answer?: RequestAnswerStep;
+}
+
+/** Questions a call was answered with, nothing of which is under way. */
+export interface RunRound {
+  readonly paused: PausedCall;
+  /** Those of its questions that were put to a person so far. */
+  readonly asked: readonly AskedRequest[];
+}
 
 export interface RunCall {
   readonly call: ToolCall;
   readonly index: number;
+  /** A person was asked whether the call may leave. */
+  readonly approval?: AskedRequest;
+  /** The latest: the call left, and may be under way. */
   readonly intent?: ToolIntentStep;
+  /** What the call waits for since its latest intent; nothing of it is under way then. */
+  readonly round?: RunRound;
   readonly outcome?: ToolOutcomeStep;
 }
 
@@ -75,32 +129,63 @@ export interface RunFold {
 /** Adds up recorded steps. The first outcome of a call counts; steps about calls nobody made are ignored. */
 export function foldSteps(steps: readonly RunStep[]): RunFold {
   const answers: ModelAnswerStep[] = [];
-  const intents = new Map<string, ToolIntentStep>();
-  const outcomes = new Map<string, ToolOutcomeStep>();
+  const calls = new Map<string, CallStep[]>();
   let final: FinalAnswerStep | undefined;
   for (const step of steps) {
     if (step.kind === 'model_answer') answers.push(step);
     else if (step.kind === 'final_answer') final ??= step;
     else {
       const place = `${step.turn}:${step.index}`;
-      if (step.kind === 'tool_intent') intents.set(place, step);
-      else if (!outcomes.has(place)) outcomes.set(place, step);
+      const before = calls.get(place);
+      if (before === undefined) calls.set(place, [step]);
+      else before.push(step);
     }
   }
   const turns = answers.map((answer, turn) => ({
     answer,
-    calls: answer.toolCalls.map((call, index): RunCall => {
-      const intent = intents.get(`${turn}:${index}`);
-      const outcome = outcomes.get(`${turn}:${index}`);
-      return { call, index, ...(intent ? { intent } : {}), ...(outcome ? { outcome } : {}) };
-    }),
+    calls: answer.toolCalls.map((call, index) => foldCall(call, index, calls.get(`${turn}:${index}`) ?? [])),
   }));
   return { turns, final };
+}
+
+function foldCall(call: ToolCall, index: number, steps: readonly CallStep[]): RunCall {
+  const answers = new Map<string, RequestAnswerStep>();
+  let approval: RequestStep | undefined;
+  let intent: ToolIntentStep | undefined;
+  let outcome: ToolOutcomeStep | undefined;
+  let round: RequestStep[] = [];
+  for (const step of steps) {
+    if (step.kind === 'tool_outcome') outcome ??= step;
+    else if (step.kind === 'request_answer') answers.set(step.requestId, answers.get(step.requestId) ?? step);
+    else if (step.kind === 'tool_intent') {
+      intent = step;
+      round = [];
+    } else if (step.requestKind === 'approval') approval = step;
+    else if (step.resumable) round.push(step);
+  }
+  const asked = (request: RequestStep): AskedRequest => {
+    const answer = answers.get(request.requestId);
+    return answer === undefined ? { request } : { request, answer };
+  };
+  const paused = round.find((step) => step.paused !== undefined)?.paused;
+  return {
+    call,
+    index,
+    ...(approval ? { approval: asked(approval) } : {}),
+    ...(intent ? { intent } : {}),
+    ...(paused ? { round: { paused, asked: round.map(asked) } } : {}),
+    ...(outcome ? { outcome } : {}),
+  };
 }
 
 /** Whether a crash after the step could lead to an action being done twice or forgotten: it must be on the disk. */
 export function isDurable(step: RunStep): boolean {
   return (step.kind === 'tool_intent' || step.kind === 'tool_outcome') && !step.repeatable;
+}
+
+/** Whether a call left whose end was never learnt, and that must not be made again. */
+export function isLost({ intent, round, outcome }: RunCall): boolean {
+  return intent !== undefined && !intent.repeatable && round === undefined && outcome === undefined;
 }
 
 /** A step as a row body: the kind has a column of its own. */
@@ -125,6 +210,13 @@ const PLACE = [
   ['repeatable', 'boolean'],
 ] as const;
 
+const REQUEST = [
+  ['turn', 'number'],
+  ['index', 'number'],
+  ['callId', 'string'],
+  ['requestId', 'string'],
+] as const;
+
 const MEMBERS: Readonly<Record<string, readonly (readonly [string, string])[]>> = Object.freeze({
   model_answer: [
     ['text', 'string'],
@@ -133,6 +225,8 @@ const MEMBERS: Readonly<Record<string, readonly (readonly [string, string])[]>> 
   ],
   tool_intent: [...PLACE, ['argumentsText', 'string']],
   tool_outcome: [...PLACE, ['text', 'string'], ['isError', 'boolean'], ['outcome', 'string']],
+  request: [...REQUEST, ['requestKind', 'string'], ['resumable', 'boolean']],
+  request_answer: [...REQUEST, ['action', 'string']],
   final_answer: [
     ['text', 'string'],
     ['reason', 'string'],

@@ -21,7 +21,10 @@ const agentMembers = {
     'array',
     'Tools by type. {"type":"MCPTool","parameters":{"connector_id":"…","tool_filters":["regex"],"required":"true","fallback_connector_id":"…"}} takes the tools of an MCP connector.',
   ),
-  parameters: nullable('object', 'For the runtime: _llm_interface, mcp_connectors, max_iteration, system_prompt, …'),
+  parameters: nullable(
+    'object',
+    'For the runtime: _llm_interface, mcp_connectors, tool_permissions, tool_trust, max_iteration, system_prompt, …',
+  ),
   memory: nullable('object', '{"type": "conversation_index"}'),
   app_type: nullable('string', 'Free text.'),
   context_management_name: nullable('string', 'Name of a stored template.'),
@@ -116,20 +119,34 @@ export const ExecuteAgentRequest = Type.Object(
 
 export const ExecuteAgentResponse = Type.Object(
   {
-    inference_results: Type.Array(
-      Type.Object({
-        output: Type.Array(
-          Type.Object({
-            name: Type.String(),
-            result: Type.Optional(Type.String()),
-            dataAsMap: Type.Optional(Type.Object({}, { additionalProperties: true })),
-          }),
-        ),
-      }),
+    inference_results: Type.Optional(
+      Type.Array(
+        Type.Object({
+          output: Type.Array(
+            Type.Object({
+              name: Type.String(),
+              result: Type.Optional(Type.String()),
+              dataAsMap: Type.Optional(Type.Object({}, { additionalProperties: true })),
+            }),
+          ),
+        }),
+      ),
     ),
+    task_id: Type.Optional(Type.String()),
+    status: Type.Optional(Type.String()),
+    response: Type.Optional(Type.Object({ memory_id: Type.String(), parent_interaction_id: Type.String() })),
   },
-  { $id: 'ExecuteAgentResponse' },
+  {
+    $id: 'ExecuteAgentResponse',
+    description: '`inference_results`; with `async=true` the other members, and the task has the rest.',
+  },
 );
+
+export const ExecuteQuery = Type.Object({
+  async: Type.Optional(
+    Type.String({ description: 'Runs in the background: the answer names a task, where people can be asked.' }),
+  ),
+});
 
 export const ProbeQuery = Type.Object({
   probe: Type.Optional(Type.String({ description: 'Opens the connections first, for an answer about now.' })),

@@ -20,7 +20,9 @@ export const ConnectionStatusReport = Type.Object(
         name: Type.String(),
         offered_as: Type.String({ description: 'Empty for a tool that is left out' }),
         state: Type.Enum(['available', 'known', 'left_out']),
-        reason: Type.Optional(Type.String()),
+        reason: Type.Optional(
+          Type.String({ description: 'Why it is left out, or offered under another name than its own' }),
+        ),
       }),
     ),
     protocol_version: Type.Optional(Type.String()),
@@ -44,6 +46,12 @@ export const ConnectionStatusReport = Type.Object(
     caller_sessions: Type.Optional(
       Type.Integer({ description: 'Open sessions of callers whose own headers are passed on to this server' }),
     ),
+    stderr: Type.Optional(
+      Type.Array(Type.String(), { description: 'The last lines a local process wrote to its standard error' }),
+    ),
+    agents: Type.Array(Type.Object({ agent_id: Type.String(), name: Type.String() }), {
+      description: 'Agents that get its tools; at most 100',
+    }),
     actions: Type.Array(Type.String()),
   },
   { $id: 'ConnectionStatus' },
@@ -52,6 +60,28 @@ export const ConnectionStatusReport = Type.Object(
 export const ConnectionStatusList = Type.Object(
   { connectors: Type.Array(Type.Unsafe<object>({ $ref: 'ConnectionStatus' })) },
   { $id: 'ConnectionStatusList' },
+);
+
+export const HistoryQuery = Type.Object({
+  size: Type.Optional(Type.Unknown({ description: 'Whole number from 1 to 1000; default 100' })),
+});
+
+export const ConnectionHistory = Type.Object(
+  {
+    connector_id: Type.String(),
+    transitions: Type.Array(
+      Type.Object({
+        from: Type.String(),
+        to: Type.String(),
+        cause: Type.String(),
+        code: Type.Optional(Type.String()),
+        message: Type.Optional(Type.String()),
+        time: EpochMillis,
+      }),
+      { description: 'Newest first; the newest 1,000 are kept' },
+    ),
+  },
+  { $id: 'ConnectionHistory' },
 );
 
 export const ConnectorTools = Type.Object(

@@ -103,6 +103,16 @@ export const ConnectorDocument = Type.Object(
     owner: Type.Optional(Owner),
     access: optionalText,
     client_config: Type.Optional(ClientConfig),
+    origin: Type.Optional(Type.String({ description: '`config`: declared in the configuration file, read-only' })),
+    enabled: Type.Optional(Type.Boolean({ description: 'Declared servers: whether it connects at start' })),
+    agents: Type.Optional(
+      Type.Array(Type.String(), { description: 'Declared servers: agents it joins, by name or id; `*` is all' }),
+    ),
+    command: Type.Optional(Type.Array(Type.String(), { description: 'Local servers: the program and its arguments' })),
+    cwd: Type.Optional(Type.String({ description: 'Local servers' })),
+    environment: Type.Optional(
+      Type.Array(Type.String(), { description: 'Local servers: names of what is set for them' }),
+    ),
     created_time: EpochMillis,
     last_updated_time: EpochMillis,
   },

@@ -2,8 +2,9 @@ const PREFIX = 'plugins.ml_commons.';
 
 /** What a setting that the platform reads may hold. Settings of no definition are kept as they come. */
 export interface SettingDefinition {
-  /** `count`: a whole number of at least 0. */
-  readonly kind: 'flag' | 'patterns' | 'text' | 'count';
+  /** `count`: a whole number of at least 0. `choice`: one of `choices`. */
+  readonly kind: 'flag' | 'patterns' | 'text' | 'count' | 'choice';
+  readonly choices?: readonly string[];
   /** `undefined`: not set at all, which differs from an empty list. */
   readonly default: string | readonly string[] | undefined;
 }
@@ -41,7 +42,7 @@ export const DEFINITIONS: ReadonlyMap<string, SettingDefinition> = new Map(
     allow_custom_deployment_plan: off,
     only_run_on_ml_node: on,
     jvm_heap_memory_threshold: { kind: 'text', default: '85' },
-    tool_permission_default: { kind: 'text', default: 'allow' },
+    tool_permission_default: { kind: 'choice', choices: ['allow', 'ask', 'deny'], default: 'allow' },
     'limits.requests_per_minute': unlimited,
     'limits.concurrent_executions': unlimited,
     'limits.agent_concurrent_executions': unlimited,

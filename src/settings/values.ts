@@ -1,7 +1,7 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { type JsonValue, parameterText, parseJson } from '../json.ts';
 import { compilePatterns } from '../outbound/address-guard.ts';
-import { kindOf } from './definitions.ts';
+import { DEFINITIONS, kindOf } from './definitions.ts';
 import type { SettingValue } from './names.ts';
 
 /**
@@ -17,6 +17,7 @@ export function readValue(name: string, value: JsonValue): SettingValue {
     return list;
   }
   if (kind === 'count') return readCount(name, value);
+  if (kind === 'choice') return readChoice(name, value);
   if (kind !== 'flag') return Array.isArray(value) ? value.map(parameterText) : parameterText(value);
   const text = parameterText(value);
   if (text !== 'true' && text !== 'false') {
@@ -30,6 +31,15 @@ function readCount(name: string, value: JsonValue): string {
   if (/^\d{1,9}$/.test(text)) return text;
   throw new INVALID_ARGUMENT(
     `Failed to parse value [${text.slice(0, 200)}] for setting [${name}]: a whole number from 0 to 999999999 is needed`,
+  );
+}
+
+function readChoice(name: string, value: JsonValue): string {
+  const text = parameterText(value);
+  const choices = DEFINITIONS.get(name)?.choices ?? [];
+  if (choices.includes(text)) return text;
+  throw new INVALID_ARGUMENT(
+    `Failed to parse value [${text.slice(0, 200)}] for setting [${name}]: one of [${choices.join(', ')}] is needed`,
   );
 }
 

@@ -1,3 +1,4 @@
+import type { Kysely } from 'kysely';
 import { uuidv7 } from 'uuidv7';
 import type { JsonObject } from '../json.ts';
 import type { Database } from './database.ts';
@@ -29,7 +30,10 @@ export interface ConnectionStore {
   deleteOf(connectorId: string): Promise<void>;
 }
 
-/** The last known state of each connection, and the transitions that led there. */
+/** Transitions that are kept of each connection. */
+const KEPT = 1000;
+
+/** The last known state of each connection, and the newest 1,000 transitions that led there. */
 export function createConnectionStore(database: Database): ConnectionStore {
   const { kysely } = database;
   return {
@@ -55,6 +59,15 @@ export function createConnectionStore(database: Database): ConnectionStore {
             time: transition.time,
           })
           .execute();
+        const oldest = await newestFirst(transaction, state.connectorId).offset(KEPT).limit(1).executeTakeFirst();
+        if (oldest === undefined) return;
+        await transaction
+          .deleteFrom('connection_transitions')
+          .where('connector_id', '=', state.connectorId)
+          .where(({ eb, and, or }) =>
+            or([eb('time', '<', oldest.time), and([eb('time', '=', oldest.time), eb('id', '<=', oldest.id)])]),
+          )
+          .execute();
       });
     },
 
@@ -73,14 +86,7 @@ export function createConnectionStore(database: Database): ConnectionStore {
     },
 
     async history(connectorId, limit) {
-      const rows = await kysely
-        .selectFrom('connection_transitions')
-        .selectAll()
-        .where('connector_id', '=', connectorId)
-        .orderBy('time', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit)
-        .execute();
+      const rows = await newestFirst(kysely, connectorId).selectAll().limit(limit).execute();
       return rows.map((row) => ({
         from: row.from_status,
         to: row.to_status,
@@ -98,6 +104,15 @@ export function createConnectionStore(database: Database): ConnectionStore {
       });
     },
   };
+}
+
+function newestFirst(from: Kysely<Tables>, connectorId: string) {
+  return from
+    .selectFrom('connection_transitions')
+    .select(['id', 'time'])
+    .where('connector_id', '=', connectorId)
+    .orderBy('time', 'desc')
+    .orderBy('id', 'desc');
 }
 
 function fromRow(row: Tables['connection_states']): ConnectionStateRow {

@@ -41,6 +41,11 @@ export interface DocumentContent {
   readonly sealed?: string | null;
 }
 
+export interface DocumentName {
+  readonly id: string;
+  readonly name: string;
+}
+
 export interface Documents {
   /** @throws UniqueViolation when the id is taken. */
   insert(kind: DocumentKind, id: string, content: DocumentContent): Promise<WriteOutcome>;
@@ -59,11 +64,21 @@ export interface Documents {
   delete(kind: DocumentKind, id: string): Promise<WriteOutcome>;
   /** Ids of the documents of `kind` that point at the target, in order of creation. */
   referencing(kind: DocumentKind, target: Reference): Promise<string[]>;
+  /** Name and id of the documents of `kind` that point at each of the targets, in order of creation. */
+  namesReferencing(
+    kind: DocumentKind,
+    target: { readonly kind: DocumentKind; readonly ids: readonly string[] },
+  ): Promise<ReadonlyMap<string, readonly DocumentName[]>>;
+  /** Name and id of all documents of a kind, in order of creation. */
+  names(kind: DocumentKind): Promise<DocumentName[]>;
   /** All documents of a kind, in order of creation. */
   list(kind: DocumentKind): Promise<StoredDocument[]>;
   sealedCredential(kind: DocumentKind, id: string): Promise<string | undefined>;
   count(kind: DocumentKind): Promise<number>;
 }
+
+/** Of more targets than these all references are read, so that a statement has a bounded number of parameters. */
+const TARGETS_BY_ID = 100;
 
 /** Connectors, models, model groups and agents: JSON documents with their references and sealed credentials. */
 export function createDocuments(database: Database, { now = Date.now }: { now?: () => number } = {}): Documents {
@@ -211,6 +226,32 @@ export function createDocuments(database: Database, { now = Date.now }: { now?: 
         .orderBy('document.created_seq')
         .execute();
       return rows.map((row) => row.id);
+    },
+
+    async namesReferencing(kind, { kind: targetKind, ids }) {
+      const all = kysely
+        .selectFrom('document_references as reference')
+        .innerJoin('documents as document', (join) =>
+          join.onRef('document.kind', '=', 'reference.kind').onRef('document.id', '=', 'reference.id'),
+        )
+        .select(['reference.target_id', 'document.id', 'document.name'])
+        .where('reference.kind', '=', kind)
+        .where('reference.target_kind', '=', targetKind);
+      const wanted = ids.length > TARGETS_BY_ID ? all : all.where('reference.target_id', 'in', ids);
+      const rows = ids.length === 0 ? [] : await wanted.orderBy('document.created_seq').execute();
+      const names = new Map<string, DocumentName[]>(ids.map((id) => [id, []]));
+      for (const { target_id: target, id, name } of rows) names.get(target)?.push({ id, name: name ?? '' });
+      return names;
+    },
+
+    async names(kind) {
+      const rows = await kysely
+        .selectFrom('documents')
+        .select(['id', 'name'])
+        .where('kind', '=', kind)
+        .orderBy('created_seq')
+        .execute();
+      return rows.map(({ id, name }) => ({ id, name: name ?? '' }));
     },
 
     async sealedCredential(kind, id) {

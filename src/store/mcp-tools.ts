@@ -25,6 +25,8 @@ export interface McpToolStore {
   replace(connectorId: string, tools: readonly { name: string; definition: JsonObject; hash: string }[]): Promise<void>;
   /** In the order of the server's list; absent ones last. */
   list(connectorId: string): Promise<McpToolRow[]>;
+  /** Names of the tools that are there, by connector and in the order of its list; of one connector or of all. */
+  presentNames(connectorId?: string): Promise<ReadonlyMap<string, readonly string[]>>;
   deleteOf(connectorId: string): Promise<void>;
   offeredNames(agentId: string): Promise<OfferedName[]>;
   /**
@@ -125,6 +127,18 @@ export function createMcpToolStore(database: Database, { now = Date.now }: { now
         firstSeenTime: row.first_seen_time,
         lastSeenTime: row.last_seen_time,
       }));
+    },
+
+    async presentNames(connectorId) {
+      const all = kysely.selectFrom('mcp_tools').select(['connector_id', 'name']).where('present', '=', 1);
+      const wanted = connectorId === undefined ? all : all.where('connector_id', '=', connectorId);
+      const names = new Map<string, string[]>();
+      for (const row of await wanted.orderBy('connector_id').orderBy('position').execute()) {
+        const known = names.get(row.connector_id);
+        if (known === undefined) names.set(row.connector_id, [row.name]);
+        else known.push(row.name);
+      }
+      return names;
     },
 
     async deleteOf(connectorId) {

@@ -10,7 +10,7 @@ export interface ProcessStore {
   beat(id: string): Promise<void>;
   forget(id: string): Promise<void>;
   /**
-   * Runs that are `running` and whose process is dead become `interrupted`, and their messages, where they have no answer
+   * Forgets processes that are dead. Runs that are `running`, that no task shows and whose process is dead become `interrupted`, and their messages, where they have no answer
    * yet, are answered with `response`. `alone`: no process but this one can live, whatever the rows say.
    * @returns how many runs
    */
@@ -52,6 +52,7 @@ export function createProcessStore(database: Database, { now = Date.now }: { now
           .updateTable('runs')
           .set({ state: 'interrupted', last_update_time: time })
           .where('state', '=', 'running')
+          .where('task_id', 'is', null)
           .where((row) =>
             row.or([
               row('process_id', 'is', null),

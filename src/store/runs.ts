@@ -1,5 +1,6 @@
+import type { ExpressionBuilder } from 'kysely';
 import type { JsonObject } from '../json.ts';
-import type { Database, WriteOptions } from './database.ts';
+import { type Database, UniqueViolation, type Unit, type WriteOptions } from './database.ts';
 import { prepare } from './prepared.ts';
 import type { Tables } from './tables.ts';
 
@@ -14,6 +15,8 @@ export interface RunRow {
   readonly principal: string;
   readonly state: RunState;
   readonly request: JsonObject;
+  /** The task that shows it; only of a run that goes on without its caller. */
+  readonly taskId?: string;
   readonly createTime: number;
   /** Of the last change of state; steps have times of their own. */
   readonly lastUpdateTime: number;
@@ -35,21 +38,29 @@ export interface RunStore {
       messageId?: string;
       principal: string;
       request: JsonObject;
+      taskId?: string;
     },
     options?: Pick<WriteOptions, 'within'>,
   ): Promise<void>;
   get(id: string): Promise<RunRow | undefined>;
   /**
-   * Appends step `seq`, and with it sets `state` when that is given; a `seq` that is taken throws UniqueViolation (two
-   * processes must not drive one run).
+   * Appends step `seq`, and with it sets `state` when that is given. Two processes must not drive one run: a `seq` that is
+   * taken throws UniqueViolation, and so does, where `driven` is said, a run that another process has taken over.
    */
   append(
     runId: string,
     step: { seq: number; kind: string; body: JsonObject },
-    options: { durable: boolean; state?: RunState },
+    options: { durable: boolean; state?: RunState; driven?: boolean },
   ): Promise<void>;
   steps(runId: string): Promise<RunStepRow[]>;
   setState(runId: string, state: RunState): Promise<void>;
+  /** Ends a run that this process drives, as part of a transaction. `false`: it ended already, or another process drives it now. */
+  end(runId: string, state: Exclude<RunState, 'running'>, within: Unit): Promise<boolean>;
+  /**
+   * Makes this process the driver of runs that are shown by a task and whose driver is not among the processes that live.
+   * Of several processes that do so, one gets a run. Answers the ids, oldest first, at most `limit`.
+   */
+  claim(limit: number): Promise<string[]>;
   ofAgent(agentId: string, limit: number): Promise<RunRow[]>;
 }
 
@@ -71,6 +82,7 @@ export function createRunStore(
       process_id: p.process_id,
       create_time: p.create_time,
       last_update_time: p.last_update_time,
+      task_id: p.task_id,
     }),
   );
   const insertStep = prepare((p: { runId: string; seq: number; kind: string; body: string; time: number }) =>
@@ -81,6 +93,17 @@ export function createRunStore(
   const setState = prepare((p: { runId: string; state: string; time: number }) =>
     kysely.updateTable('runs').set({ state: p.state, last_update_time: p.time }).where('id', '=', p.runId),
   );
+
+  /** Whether this process drives the run; it stays so until the transaction ends. */
+  async function holds(transaction: Unit, runId: string): Promise<boolean> {
+    const { numUpdatedRows } = await transaction
+      .updateTable('runs')
+      .set({ process_id: processId ?? null })
+      .where('id', '=', runId)
+      .where('process_id', processId === undefined ? 'is' : '=', processId ?? null)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
 
   return {
     async insert(run, options) {
@@ -96,6 +119,7 @@ export function createRunStore(
         process_id: processId ?? null,
         create_time: time,
         last_update_time: time,
+        task_id: run.taskId ?? null,
       };
       await database.write((transaction) => insertRun(transaction, row), options);
     },
@@ -105,10 +129,13 @@ export function createRunStore(
       return row && fromRow(row);
     },
 
-    append(runId, { seq, kind, body }, { durable, state }) {
+    append(runId, { seq, kind, body }, { durable, state, driven = false }) {
       return database.write(
         async (transaction) => {
           const time = now();
+          if (driven && !(await holds(transaction, runId))) {
+            throw new UniqueViolation(`run ${runId} is driven by another process`);
+          }
           await insertStep(transaction, { runId, seq, kind, body: JSON.stringify(body), time });
           if (state !== undefined) await setState(transaction, { runId, state, time });
         },
@@ -135,6 +162,52 @@ export function createRunStore(
       await database.write((transaction) => setState(transaction, { runId, state, time: now() }));
     },
 
+    end(runId, state, within) {
+      return database.write(
+        async (transaction) => {
+          const { numUpdatedRows } = await transaction
+            .updateTable('runs')
+            .set({ state, last_update_time: now() })
+            .where('id', '=', runId)
+            .where('state', '=', 'running')
+            .where('process_id', processId === undefined ? 'is' : '=', processId ?? null)
+            .executeTakeFirst();
+          return numUpdatedRows > 0n;
+        },
+        { within },
+      );
+    },
+
+    claim(limit) {
+      return database.write(async (transaction) => {
+        const orphans = await transaction
+          .selectFrom('runs')
+          .select('id')
+          .where('state', '=', 'running')
+          .where('task_id', 'is not', null)
+          .where(withoutDriver)
+          .orderBy('create_time')
+          .limit(limit)
+          .execute();
+        if (orphans.length === 0) return [];
+        // Asked again: another process may have been quicker.
+        const claimed = await transaction
+          .updateTable('runs')
+          .set({ process_id: processId ?? null })
+          .where(
+            'id',
+            'in',
+            orphans.map(({ id }) => id),
+          )
+          .where('state', '=', 'running')
+          .where(withoutDriver)
+          .returning('id')
+          .execute();
+        const taken = new Set(claimed.map(({ id }) => id));
+        return orphans.map(({ id }) => id).filter((id) => taken.has(id));
+      });
+    },
+
     async ofAgent(agentId, limit) {
       const rows = await kysely
         .selectFrom('runs')
@@ -149,6 +222,10 @@ export function createRunStore(
   };
 }
 
+function withoutDriver(row: ExpressionBuilder<Tables, 'runs'>) {
+  return row.or([row('process_id', 'is', null), row('process_id', 'not in', row.selectFrom('processes').select('id'))]);
+}
+
 function fromRow(row: Tables['runs']): RunRow {
   return {
     id: row.id,
@@ -158,6 +235,7 @@ function fromRow(row: Tables['runs']): RunRow {
     principal: row.principal,
     state: row.state as RunState,
     request: JSON.parse(row.request) as JsonObject,
+    ...(row.task_id === null ? {} : { taskId: row.task_id }),
     createTime: row.create_time,
     lastUpdateTime: row.last_update_time,
   };

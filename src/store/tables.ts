@@ -82,6 +82,7 @@ interface RunsTable {
   process_id: string | null;
   create_time: number;
   last_update_time: number;
+  task_id: string | null;
 }
 interface RunStepsTable {
   run_id: string;
@@ -89,6 +90,21 @@ interface RunStepsTable {
   kind: string;
   body: string;
   create_time: number;
+}
+interface RunRequestsTable {
+  id: string;
+  run_id: string;
+  task_id: string;
+  owner: string;
+  kind: string;
+  body: string;
+  state: string;
+  answer: string | null;
+  answered_by: string | null;
+  create_time: number;
+  expires_time: number;
+  answer_time: number | null;
+  seq_no: number;
 }
 interface ProcessesTable {
   id: string;
@@ -116,6 +132,20 @@ interface OfferedNamesTable {
   connector_id: string;
   tool: string;
   create_time: number;
+}
+interface ToolPinsTable {
+  agent_id: string;
+  connector_id: string;
+  tool: string;
+  hash: string | null;
+  definition: string | null;
+  pinned_time: number | null;
+  approved_by: string | null;
+  approved_time: number | null;
+  seen_hash: string | null;
+  seen_definition: string | null;
+  seen_time: number | null;
+  shown: string | null;
 }
 interface ConnectionStatesTable {
   connector_id: string;
@@ -204,10 +234,12 @@ export interface Tables {
   tasks: TasksTable;
   runs: RunsTable;
   run_steps: RunStepsTable;
+  run_requests: RunRequestsTable;
   processes: ProcessesTable;
   settings: SettingsTable;
   mcp_tools: McpToolsTable;
   offered_names: OfferedNamesTable;
+  tool_pins: ToolPinsTable;
   connection_states: ConnectionStatesTable;
   connection_transitions: ConnectionTransitionsTable;
   audit: AuditTable;

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../json.ts';
-import type { Database } from './database.ts';
+import type { Database, WriteOptions } from './database.ts';
 import type { WriteOutcome } from './documents.ts';
 import { prepare } from './prepared.ts';
 import { createSequences } from './sequences.ts';
@@ -16,10 +16,19 @@ export interface TaskRow {
   readonly lastUpdateTime: number;
 }
 
+type Within = Pick<WriteOptions, 'within'>;
+
 export interface TaskStore {
-  insert(task: { id: string; taskType: string; state: string; body: JsonObject; owner?: string }): Promise<TaskRow>;
+  insert(
+    task: { id: string; taskType: string; state: string; body: JsonObject; owner?: string },
+    options?: Within,
+  ): Promise<TaskRow>;
   get(id: string): Promise<TaskRow | undefined>;
-  update(id: string, change: (current: TaskRow) => { state?: string; body?: JsonObject }): Promise<TaskRow | undefined>;
+  update(
+    id: string,
+    change: (current: TaskRow) => { state?: string; body?: JsonObject },
+    options?: Within,
+  ): Promise<TaskRow | undefined>;
   delete(id: string): Promise<WriteOutcome>;
 }
 
@@ -30,7 +39,7 @@ export function createTaskStore(database: Database, { now = Date.now }: { now?: 
   const byId = prepare((p: { id: string }) => kysely.selectFrom('tasks').selectAll().where('id', '=', p.id));
 
   return {
-    insert(task) {
+    insert(task, options) {
       return database.write(async (transaction) => {
         const time = now();
         await transaction
@@ -49,7 +58,7 @@ export function createTaskStore(database: Database, { now = Date.now }: { now?: 
           })
           .execute();
         return { ...task, createTime: time, lastUpdateTime: time };
-      });
+      }, options);
     },
 
     async get(id) {
@@ -57,7 +66,7 @@ export function createTaskStore(database: Database, { now = Date.now }: { now?: 
       return rows[0] && fromRow(rows[0]);
     },
 
-    update(id, change) {
+    update(id, change, options) {
       return database.write(async (transaction) => {
         const seqNo = await nextSeqNo(transaction, 'task');
         const { rows } = await byId(transaction, { id });
@@ -76,7 +85,7 @@ export function createTaskStore(database: Database, { now = Date.now }: { now?: 
           .where('id', '=', id)
           .execute();
         return next;
-      });
+      }, options);
     },
 
     delete(id) {

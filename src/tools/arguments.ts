@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LRUCache } from 'lru-cache';
 import { exceedsDepth, isJsonObject, type JsonObject, MAX_REMOTE_DEPTH } from '../json.ts';
+import { countedSchema, STEP } from './counted-schema.ts';
 
 type ArgumentFault =
   | { readonly cause: 'malformed_arguments'; readonly message: string }
@@ -17,20 +18,36 @@ export interface ArgumentChecker {
 const SHOWN_FAULTS = 5;
 const LARGEST_SCHEMA = 256 * 1024;
 const CACHED_SCHEMAS = 1000;
+/** Schemas applied in one check, references followed. */
+const MAX_STEPS = 50_000;
 
 /**
  * A checker with an empty cache of compiled schemas, keyed by their hash. Schemas come from strangers: nothing is
- * fetched for them, their regular expressions are never run here (the server checks those), formats are annotations.
+ * fetched for them, their regular expressions are never run here (the server checks those), formats are annotations, and
+ * a check that is too much work is left to the server.
  */
 export function createArgumentChecker(): ArgumentChecker {
-  const options = {
+  let stepsLeft = 0;
+  const step = {
+    keyword: STEP,
+    schema: false,
+    errors: false,
+    validate: () => {
+      stepsLeft -= 1;
+      if (stepsLeft < 0) throw new Error('too much work');
+      return true;
+    },
+  };
+  const options: Options = {
     strict: false,
     allErrors: true,
+    ownProperties: true,
     validateFormats: false,
     addUsedSchema: false,
     logger: false,
+    keywords: [step],
     code: { regExp: Object.assign(() => ({ test: () => true }), { code: 'matchesEverything' }) },
-  } as const;
+  };
   // Made when first needed: a compiler costs more than all the schemas of an ordinary agent.
   let current: Ajv | undefined;
   let older: Ajv | undefined;
@@ -69,8 +86,16 @@ export function createArgumentChecker(): ArgumentChecker {
         return { cause: 'malformed_arguments', message: `nested deeper than ${MAX_REMOTE_DEPTH} levels` };
       }
       const validate = compile(schema);
-      if (validate === undefined || validate(value)) return undefined;
-      return { cause: 'invalid_arguments', message: describe(validate.errors ?? []) };
+      if (validate === undefined) return undefined;
+      stepsLeft = MAX_STEPS;
+      try {
+        if (validate(value)) return undefined;
+      } catch {
+        return undefined;
+      }
+      const message = describe(validate.errors ?? []);
+      validate.errors = null;
+      return { cause: 'invalid_arguments', message };
     },
   };
 }
@@ -78,7 +103,8 @@ export function createArgumentChecker(): ArgumentChecker {
 function compileWith(ajv: Ajv, schema: JsonObject): ValidateFunction | undefined {
   try {
     const { $schema: _dialect, $id: _id, ...rest } = schema;
-    return ajv.compile(rest);
+    const counted = countedSchema(rest);
+    return counted && ajv.compile(counted);
   } catch {
     return undefined;
   }

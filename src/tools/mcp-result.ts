@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { McpCallResult } from '../mcp/types.ts';
+import { unsmuggled } from '../mcp/visible-text.ts';
 
 /**
  * What a model reads of the result of an MCP call: texts and text resources inline, links as uri, name and type, media
@@ -10,9 +11,12 @@ export function resultText(result: McpCallResult): string {
   const hasText = parts.some((part) => part.inline && part.text.trim() !== '');
   const texts = parts.map((part) => part.text).filter((text) => text !== '');
   if (!hasText && result.structuredContent !== undefined) texts.unshift(JSON.stringify(result.structuredContent));
-  if (texts.length > 0) return texts.join('\n');
+  if (texts.length > 0) return unsmuggled(texts.join('\n'));
   return result.isError ? 'the tool failed and gave no reason' : '(the tool returned no content)';
 }
+
+/** A media type without parameters (RFC 6838 section 4.2). */
+const MEDIA_TYPE = /^[A-Za-z0-9][\w!#$&^.+-]{0,126}\/[A-Za-z0-9][\w!#$&^.+-]{0,126}$/;
 
 interface PartText {
   readonly text: string;
@@ -50,7 +54,7 @@ function words(...values: unknown[]): string {
 }
 
 function mediaNote(mimeType: unknown, base64: unknown): string {
-  const type = typeof mimeType === 'string' ? mimeType : 'of unknown type';
+  const type = typeof mimeType === 'string' && MEDIA_TYPE.test(mimeType) ? mimeType : 'of unknown type';
   if (typeof base64 !== 'string') return `${type}, no data`;
   return `${type}, ${Buffer.byteLength(base64, 'base64')} bytes, not shown`;
 }

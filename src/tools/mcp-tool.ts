@@ -3,7 +3,9 @@ import type { Authorization } from '../identity/types.ts';
 import type { JsonObject } from '../json.ts';
 import type { McpSessions } from '../mcp/types.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { CallGuard } from './call-guard.ts';
 import { resultText } from './mcp-result.ts';
+import { offeredSchema } from './offered-schema.ts';
 import type { Tool, ToolContext, ToolResult } from './tool.ts';
 
 export interface McpToolDeps {
@@ -22,13 +24,17 @@ export interface McpToolDefinition {
   readonly inputSchema: JsonObject;
   readonly annotations: JsonObject | undefined;
   readonly includeOutput: boolean;
+  readonly permission: Tool['permission'];
+  /** Asked before each call. */
+  readonly guard: CallGuard;
 }
 
 const MAX_DESCRIPTION = 1024;
 
 /**
  * A tool of an MCP server as an agent calls it. A call that surely was not processed goes to the fallback connector, when
- * there is one; otherwise every failure is a result that says what happened.
+ * there is one; otherwise every failure is a result that says what happened. Questions are put to a person for the connector
+ * itself only: a call that waits for answers goes on where it began.
  */
 export function createMcpTool(definition: McpToolDefinition, { sessions, authorization, log }: McpToolDeps): Tool {
   const { annotations, connectorId, fallbackConnectorId, tool } = definition;
@@ -40,7 +46,13 @@ export function createMcpTool(definition: McpToolDefinition, { sessions, authori
       authorization.refused(context.principal, 'connector:use', { reason, connectorId: target, tool });
       throw new FORBIDDEN(reason);
     }
-    const result = await sessions.call(target, { tool, argumentsText, ...context });
+    const refused = await definition.guard(target, context);
+    if (refused !== undefined) {
+      log.warn({ agentId: context.agentId, connectorId: target, tool }, `MCP call refused: ${refused}`);
+      return { text: `Error: ${refused}`, isError: true, outcome: 'error' };
+    }
+    const { resume, ...rest } = context;
+    const result = await sessions.call(target, { tool, argumentsText, ...rest, ...(resume && { resume }) });
     const { isError } = result;
     return { text: resultText(result), isError, outcome: isError ? 'error' : 'ok' };
   }
@@ -49,24 +61,26 @@ export function createMcpTool(definition: McpToolDefinition, { sessions, authori
     spec: {
       name: definition.offeredAs,
       description: shortened(definition.description),
-      inputSchema: definition.inputSchema,
+      inputSchema: offeredSchema(definition.inputSchema),
     },
     type: 'McpStreamableHttpTool',
     repeatable,
     includeOutput: definition.includeOutput,
+    permission: definition.permission,
     source: { connectorId, tool },
     async execute(argumentsText, context) {
       try {
         return await call(connectorId, argumentsText, context);
       } catch (error) {
-        const untouched = error instanceof UpstreamError && error.delivered === 'no';
+        const untouched = error instanceof UpstreamError && error.delivered === 'no' && context.resume === undefined;
         if (fallbackConnectorId === undefined || !untouched || context.signal.aborted) {
           return failureResult(error, repeatable, context.signal, log);
         }
         log.warn({ connectorId, fallbackConnectorId, tool }, `MCP call of ${tool} goes to the fallback connector`);
       }
       try {
-        return await call(fallbackConnectorId, argumentsText, context);
+        const { ask: _ask, ...unasked } = context;
+        return await call(fallbackConnectorId, argumentsText, unasked);
       } catch (error) {
         return failureResult(error, repeatable, context.signal, log);
       }

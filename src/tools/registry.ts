@@ -6,17 +6,24 @@ import type { McpCaller, McpSessions } from '../mcp/types.ts';
 import type { Settings } from '../settings/types.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { createCallGuard } from './call-guard.ts';
+import { type KnownTools, knownTools, storedTools } from './known-tools.ts';
 import { createMcpTool } from './mcp-tool.ts';
 import { nameTools } from './offered-names.ts';
-import { type FoundTool, type SourceTools, toolsOfSource } from './source-tools.ts';
-import { connectorIds, isWanted, toolSources } from './sources.ts';
+import { pinWarnings } from './pin-warnings.ts';
+import type { ToolPins } from './pins.ts';
+import { type FoundTool, toolsOfSource } from './source-tools.ts';
+import { type AgentToolSources, connectorIds, toolSources } from './sources.ts';
 import type { ResolvedTools, Tool } from './tool.ts';
+import { PERMISSION_DEFAULT, permissionDefault, type ToolPolicy, toolPolicy } from './tool-policy.ts';
+import { judge, type ToolVerdict } from './verdicts.ts';
 
 export interface ToolRegistryDeps {
   readonly sessions: Pick<McpSessions, 'tools' | 'call'>;
-  readonly connectors: Pick<Connectors, 'find' | 'visible'>;
+  readonly connectors: Pick<Connectors, 'find' | 'visible' | 'joinedTo'>;
   readonly mcpTools: Pick<McpToolStore, 'list' | 'offeredNames' | 'claimName'>;
-  readonly settings: Pick<Settings, 'flag'>;
+  readonly settings: Pick<Settings, 'flag' | 'text'>;
+  readonly pins: ToolPins;
   /** Audits what the caller's roles or the owner of a connector refuse. */
   readonly authorization: Pick<Authorization, 'refused'>;
   readonly log: Logger;
@@ -35,137 +42,200 @@ interface ResolveRequest {
   readonly signal: AbortSignal;
 }
 
-/** What is known of a connector's tools in an agent without asking the server. */
-export interface KnownTools {
-  readonly connectorId: string;
-  readonly offered: readonly string[];
-  readonly warnings: readonly string[];
-}
-
 export interface ToolRegistry {
   /**
    * The tools an agent may call now; connectors are opened in parallel and one that fails, or that the caller may not
-   * use, is reported as missing.
+   * use, is reported as missing. Tools that the agent's own parameters deny, or that are not as they were pinned where that
+   * blocks, are withheld.
    * @throws INVALID_ARGUMENT (a tool type nobody serves, more tools than a model takes), MCP_DISABLED,
    * UpstreamError, CONNECTOR_NOT_FOUND or FORBIDDEN of a connector that is required.
    */
   resolve(request: ResolveRequest): Promise<ResolvedTools>;
-  /** One entry per connector, from the lists read last. Names are stored as `resolve` would. */
+  /** One entry per connector, from the lists read last. Names and pins are stored as `resolve` would. */
   known(agentId: string, agent: JsonObject): Promise<KnownTools[]>;
+  /**
+   * Pins what is known of the tools of an agent that was registered, or changed by a person: then those that it did not name
+   * `before`. Pins of connectors that it names no more are dropped.
+   */
+  pin(agentId: string, agent: JsonObject, before?: JsonObject): Promise<void>;
+  /** Drops the pins of an agent that is gone. */
+  unpin(agentId: string): Promise<void>;
 }
 
-const MAX_TOOLS = 128;
+/** Tools that a model takes. */
+export const MAX_OFFERED = 128;
+const MCP_ENABLED = 'plugins.ml_commons.mcp_connector_enabled';
 
 /** Turns what an agent names into tools. */
 export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
-  const { connectors, mcpTools, settings } = deps;
+  const { connectors, mcpTools, settings, pins } = deps;
 
-  async function offer(found: readonly FoundTool[], request: ResolveRequest): Promise<Tool[]> {
-    const names = await nameTools(
-      request.agentId,
-      found.map(({ source, connectorName, tool }) => ({
-        connectorId: source.connectorId,
-        connectorName,
-        tool: tool.name,
-      })),
-      mcpTools,
-    );
-    return found.flatMap(({ source, target, tool }) => {
-      const offeredAs = names.of(source.connectorId, tool.name);
-      if (offeredAs === undefined) return [];
-      if (request.selected && !request.selected.includes(offeredAs) && !request.selected.includes(tool.name)) return [];
-      const description =
-        request.parameters[`${offeredAs}.description`] ??
-        source.descriptions.get(tool.name) ??
-        tool.description ??
-        tool.title ??
-        tool.name;
-      const { annotations, inputSchema } = tool;
-      const fallback =
-        target === source.connectorId && source.fallbackConnectorId !== undefined
-          ? { fallbackConnectorId: source.fallbackConnectorId }
-          : {};
-      return createMcpTool(
-        {
-          offeredAs,
-          connectorId: target,
-          ...fallback,
+  function sourcesOf(agentId: string, agent: JsonObject): AgentToolSources {
+    const joined = settings.flag(MCP_ENABLED) ? connectors.joinedTo({ id: agentId, name: String(agent.name) }) : [];
+    return toolSources(agent, joined);
+  }
+
+  /** The found tools with what the agent may do with them. */
+  async function judged(
+    found: readonly FoundTool[],
+    met: readonly FoundTool[],
+    policy: ToolPolicy,
+    agentId: string,
+  ): Promise<JudgedTool[]> {
+    const byDefault = permissionDefault(settings.text(PERMISSION_DEFAULT));
+    const [names, review] = await Promise.all([
+      nameTools(
+        agentId,
+        found.map(({ source, from, tool }) => ({
+          connectorId: source.connectorId,
+          connectorName: from.name,
           tool: tool.name,
-          description,
-          inputSchema,
-          annotations,
-          includeOutput: source.includeOutput,
-        },
-        deps,
-      );
+          declared: from.declared,
+        })),
+        mcpTools,
+      ),
+      pins.review(
+        agentId,
+        policy.trust,
+        met.map(({ target, tool }) => ({ connectorId: target, tool })),
+      ),
+    ]);
+    return found.flatMap((each) => {
+      const { source, target, tool } = each;
+      const { connectorId, fallbackConnectorId } = source;
+      const offeredAs = names.of(connectorId, tool.name);
+      if (offeredAs === undefined) return [];
+      const { name, annotations } = tool;
+      const subject = { connectorId, target, fallbackConnectorId, name, offeredAs, annotations };
+      return { found: each, offeredAs, verdict: judge(subject, policy, byDefault, review) };
     });
+  }
+
+  function offer(
+    { found, offeredAs, verdict }: JudgedTool,
+    policy: ToolPolicy,
+    { agentId, parameters }: ResolveRequest,
+  ): Tool {
+    const { source, target, tool } = found;
+    const description =
+      parameters[`${offeredAs}.description`] ??
+      source.descriptions.get(tool.name) ??
+      tool.description ??
+      tool.title ??
+      offeredAs;
+    const { annotations, inputSchema } = tool;
+    const fallback =
+      target === source.connectorId && source.fallbackConnectorId !== undefined
+        ? { fallbackConnectorId: source.fallbackConnectorId }
+        : {};
+    const permission = verdict.permission === 'ask' ? 'ask' : 'allow';
+    return createMcpTool(
+      {
+        offeredAs,
+        connectorId: target,
+        ...fallback,
+        tool: tool.name,
+        description,
+        inputSchema,
+        annotations,
+        includeOutput: source.includeOutput,
+        permission,
+        guard: createCallGuard(agentId, found, { offeredAs, permission }, policy, deps),
+      },
+      deps,
+    );
   }
 
   return {
     async resolve(request) {
-      const sources = toolSources(request.agent);
+      const sources = sourcesOf(request.agentId, request.agent);
       const unserved = sources.otherTypes[0];
       if (unserved !== undefined) throw new INVALID_ARGUMENT(`Tool type not found: ${unserved}`);
-      if (sources.mcp.length > 0 && !settings.flag('plugins.ml_commons.mcp_connector_enabled'))
-        throw new MCP_DISABLED();
+      if (sources.mcp.length > 0 && !settings.flag(MCP_ENABLED)) throw new MCP_DISABLED();
+      const policy = toolPolicy(request.agent);
       const lists = await Promise.all(sources.mcp.map((source) => toolsOfSource(source, request, deps)));
-      const found = distinct(lists);
-      const tools = await offer(found, request);
-      if (tools.length > MAX_TOOLS) throw new INVALID_ARGUMENT(tooMany(tools, found));
-      return { tools, missing: lists.flatMap((list) => list.missing ?? []) };
+      const found = distinct(lists.flatMap((list) => list.found));
+      const met = distinct(lists.flatMap((list) => list.met));
+      const all = await judged(found, met, policy, request.agentId);
+      const { selected } = request;
+      const wanted = all.filter(
+        ({ offeredAs, found: { tool } }) =>
+          selected === undefined || selected.includes(offeredAs) || selected.includes(tool.name),
+      );
+      const offered = wanted.filter(({ verdict }) => verdict.withheld === undefined);
+      if (offered.length > MAX_OFFERED) throw new INVALID_ARGUMENT(tooMany(offered));
+      return {
+        tools: offered.map((each) => offer(each, policy, request)),
+        missing: lists.flatMap((list) => list.missing ?? []),
+        withheld: wanted.flatMap(({ found: { source, tool }, offeredAs, verdict: { withheld } }) =>
+          withheld === undefined ? [] : { tool: tool.name, offeredAs, connectorId: source.connectorId, ...withheld },
+        ),
+        warnings: warningsOf(request.agentId, wanted),
+      };
     },
 
-    async known(agentId, agent) {
-      const { mcp } = toolSources(agent);
-      const ids = connectorIds({ mcp, otherTypes: [] });
-      const lists = await Promise.all(
-        ids.map(async (connectorId) => {
-          const connector = await connectors.find(connectorId);
-          const rows = (await mcpTools.list(connectorId)).filter((row) => row.present).map((row) => row.name);
-          const sources = mcp.filter((source) => source.connectorId === connectorId);
-          const wanted = rows.filter((row) => sources.some((source) => isWanted(row, source.filters)));
-          const idle = sources.flatMap((source) =>
-            source.filters.filter((filter) => !rows.some((row) => filter.test(row))).map(({ source }) => source),
-          );
-          const connectorName = connector?.name ?? connectorId;
-          return { connectorId, connectorName, wanted, idle: rows.length === 0 ? [] : idle };
-        }),
-      );
-      const named = await nameTools(
+    known: (agentId, agent) => knownTools(agentId, agent, sourcesOf(agentId, agent), deps),
+
+    async pin(agentId, agent, before) {
+      const sources = sourcesOf(agentId, agent);
+      const tools = await storedTools(sources, deps);
+      if (before === undefined) {
+        await pins.forget(agentId);
+        return pins.adopt(agentId, tools);
+      }
+      const named = sourcesOf(agentId, before);
+      const ids = connectorIds(sources);
+      await pins.forget(
         agentId,
-        lists.flatMap(({ connectorId, connectorName, wanted }) =>
-          wanted.map((tool) => ({ connectorId, connectorName, tool })),
-        ),
-        mcpTools,
+        connectorIds(named).filter((id) => !ids.includes(id)),
       );
-      return lists.map(({ connectorId, wanted, idle }) => ({
-        connectorId,
-        offered: wanted.flatMap((tool) => named.of(connectorId, tool) ?? []),
-        warnings: idle.map(
-          (filter) =>
-            `tool_filters: ${JSON.stringify(filter)} matches no tool of this connector; a pattern must match the whole name`,
-        ),
-      }));
+      const earlier = new Set((await storedTools(named, deps)).map(keyOf));
+      await pins.adopt(
+        agentId,
+        tools.filter((each) => !earlier.has(keyOf(each))),
+      );
     },
+
+    unpin: (agentId) => pins.forget(agentId),
   };
 }
 
+interface JudgedTool {
+  readonly found: FoundTool;
+  readonly offeredAs: string;
+  readonly verdict: ToolVerdict;
+}
+
 /** A tool that several entries name is offered once, as the first of them says. */
-function distinct(lists: readonly SourceTools[]): FoundTool[] {
+function distinct(tools: readonly FoundTool[]): FoundTool[] {
   const byKey = new Map<string, FoundTool>();
-  for (const found of lists.flatMap((list) => list.found)) {
+  for (const found of tools) {
     const key = `${found.source.connectorId}\0${found.tool.name}`;
     if (!byKey.has(key)) byKey.set(key, found);
   }
   return [...byKey.values()];
 }
 
-function tooMany(tools: readonly Tool[], found: readonly FoundTool[]): string {
-  const names = new Map(found.map(({ target, connectorName }) => [target, connectorName]));
-  const counts = new Map<string, number>();
-  for (const { source } of tools) {
-    if (source) counts.set(source.connectorId, (counts.get(source.connectorId) ?? 0) + 1);
+function keyOf({ connectorId, tool }: { connectorId: string; tool: { name: string } }): string {
+  return `${connectorId}\0${tool.name}`;
+}
+
+function warningsOf(agentId: string, tools: readonly JudgedTool[]): string[] {
+  const connectors = new Map(tools.map(({ found: { target, from } }) => [target, from.name]));
+  return [...connectors].flatMap(([id, name]) =>
+    pinWarnings(
+      agentId,
+      { id, name },
+      tools.flatMap(({ found: { target, tool }, verdict }) => (target === id ? { name: tool.name, verdict } : [])),
+    ),
+  );
+}
+
+function tooMany(tools: readonly JudgedTool[]): string {
+  const counts = new Map<string, { readonly name: string; readonly count: number }>();
+  for (const { found } of tools) {
+    counts.set(found.target, { name: found.from.name, count: (counts.get(found.target)?.count ?? 0) + 1 });
   }
-  const list = [...counts].map(([id, count]) => `connector "${names.get(id) ?? id}" (${id}) ${count}`).join(', ');
-  return `The agent offers more tools than a model takes (${tools.length} > ${MAX_TOOLS}): ${list}. Name the ones that are needed with tool_filters, or with selected_tools in the request`;
+  const list = [...counts].map(([id, { name, count }]) => `connector "${name}" (${id}) ${count}`).join(', ');
+  return `The agent offers more tools than a model takes (${tools.length} > ${MAX_OFFERED}): ${list}. Name the ones that are needed with tool_filters, or with selected_tools in the request`;
 }

@@ -1,3 +1,4 @@
+import { speaksMcp } from '../connectors/protocols.ts';
 import type { Connector, Connectors } from '../connectors/types.ts';
 import { type CauseCode, CONNECTOR_NOT_FOUND, FORBIDDEN, isCatalogueError, UpstreamError } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
@@ -12,13 +13,23 @@ export interface FoundTool {
   readonly source: McpSource;
   /** Connector the calls go to: that of the source, or its fallback. */
   readonly target: string;
-  /** Name of the connector of the source. */
-  readonly connectorName: string;
+  /** The connector of the source. */
+  readonly from: Origin;
   readonly tool: DiscoveredTool;
 }
 
+/** The connector that an agent names. */
+export interface Origin {
+  readonly name: string;
+  /** It is declared by the operator: its tools carry its name. */
+  readonly declared: boolean;
+}
+
 export interface SourceTools {
+  /** What may be offered to who reads. */
   readonly found: readonly FoundTool[];
+  /** Everything the filters want, for whomever. */
+  readonly met: readonly FoundTool[];
   readonly missing?: MissingTools;
 }
 
@@ -36,30 +47,37 @@ interface ListFor {
   readonly signal: AbortSignal;
 }
 
-type Listed =
-  | { readonly name: string; readonly tools: readonly DiscoveredTool[] }
-  | { readonly name: string; readonly code: MissingTools['code']; readonly message: string; readonly error: unknown };
+type Listed = Origin &
+  (
+    | { readonly tools: readonly DiscoveredTool[] }
+    | { readonly code: MissingTools['code']; readonly message: string; readonly error: unknown }
+  );
 
 /**
  * The wanted tools of one connector, or of its fallback when it fails.
  * @throws the connector's error when it is required, the signal's reason.
  */
 export async function toolsOfSource(source: McpSource, reader: ListFor, deps: SourceDeps): Promise<SourceTools> {
-  const { found, missing } = await toolsOrFallback(source, reader, deps);
+  const { found, met, missing } = await toolsOrFallback(source, reader, deps);
   const { access } = reader.caller.principal;
   const allowed = found.filter(
     ({ target, tool }) => !access.deniesTool(target, tool.name) && !access.deniesTool(source.connectorId, tool.name),
   );
-  return { found: allowed, ...(missing && { missing }) };
+  return { found: allowed, met, ...(missing && { missing }) };
 }
 
 async function toolsOrFallback(source: McpSource, reader: ListFor, deps: SourceDeps): Promise<SourceTools> {
   const { connectorId } = source;
   const own = await list(connectorId, reader, deps);
   if ('tools' in own) {
-    return { found: pick(await withUsableFallback(source, reader, deps), connectorId, own.name, own.tools) };
+    // What joins an agent is declared; a stored connector that has taken the name since does not.
+    if (source.joined && !own.declared) return { found: [], met: [] };
+    const found = pick(await withUsableFallback(source, reader, deps), connectorId, own, own.tools);
+    return { found, met: found };
   }
   const { code, name } = own;
+  // The agent did not ask for a joined one: switched off, it is simply not there.
+  if (source.joined && code === 'disabled') return { found: [], met: [] };
   const missing = (message: string): MissingTools => ({ connectorId, name, code, message });
   // A refusal is no failure: what the connector is known to have is not looked for elsewhere, which would tell it.
   if (source.fallbackConnectorId !== undefined && !(own.error instanceof FORBIDDEN)) {
@@ -69,15 +87,19 @@ async function toolsOrFallback(source: McpSource, reader: ListFor, deps: SourceD
         { connectorId, fallbackConnectorId: source.fallbackConnectorId, code },
         'MCP tools come from the fallback connector',
       );
-      return fromFallback(source, own.name, fallback.tools, missing, own.message, deps);
+      return fromFallback(source, own, fallback.tools, missing, own.message, deps);
     }
     if (!source.required) {
-      return { found: [], missing: missing(`${own.message} The fallback connector failed too: ${fallback.message}`) };
+      return {
+        found: [],
+        met: [],
+        missing: missing(`${own.message} The fallback connector failed too: ${fallback.message}`),
+      };
     }
   }
   if (source.required) throw own.error;
   deps.log.warn({ connectorId, code }, `MCP tools of connector ${name} are missing: ${own.message}`);
-  return { found: [], missing: missing(own.message) };
+  return { found: [], met: [], missing: missing(own.message) };
 }
 
 /** Calls may go to the fallback only for whom may use it. */
@@ -107,7 +129,7 @@ function refusalOf(
 /** Tools of the names the failed connector is known to have; all of them when it was never listed. */
 async function fromFallback(
   source: McpSource,
-  name: string,
+  from: Origin,
   tools: readonly DiscoveredTool[],
   missing: (message: string) => MissingTools,
   message: string,
@@ -116,16 +138,22 @@ async function fromFallback(
   const rows = await mcpTools.list(source.connectorId);
   const known = rows.filter((row) => row.present && isWanted(row.name, source.filters)).map((row) => row.name);
   const target = source.fallbackConnectorId ?? source.connectorId;
-  const found = pick(source, target, name, tools).filter(({ tool }) => known.length === 0 || known.includes(tool.name));
+  const met = pick(source, target, from, tools);
+  const found = met.filter(({ tool }) => known.length === 0 || known.includes(tool.name));
   const lacking = known.filter((tool) => !found.some((candidate) => candidate.tool.name === tool));
-  if (lacking.length === 0) return { found };
-  return { found, missing: missing(`${message} The fallback connector has no tool named ${lacking.join(', ')}`) };
+  if (lacking.length === 0) return { found, met };
+  return { found, met, missing: missing(`${message} The fallback connector has no tool named ${lacking.join(', ')}`) };
 }
 
-function pick(source: McpSource, target: string, connectorName: string, tools: readonly DiscoveredTool[]): FoundTool[] {
+function pick(
+  source: McpSource,
+  target: string,
+  { name, declared }: Origin,
+  tools: readonly DiscoveredTool[],
+): FoundTool[] {
   return tools
     .filter((tool) => isWanted(tool.name, source.filters))
-    .map((tool) => ({ source, target, connectorName, tool }));
+    .map((tool) => ({ source, target, from: { name, declared }, tool }));
 }
 
 async function list(connectorId: string, { caller, signal }: ListFor, deps: SourceDeps): Promise<Listed> {
@@ -134,22 +162,24 @@ async function list(connectorId: string, { caller, signal }: ListFor, deps: Sour
     connector = await deps.connectors.find(connectorId);
     if (connector === undefined) {
       const error = new CONNECTOR_NOT_FOUND(connectorId);
-      return { name: connectorId, code: 'not_found', message: error.message, error };
+      return { name: connectorId, declared: false, code: 'not_found', message: error.message, error };
     }
     const refusal = refusalOf(caller.principal, connector, deps);
     if (refusal !== undefined) {
       deps.authorization.refused(caller.principal, 'connector:use', { reason: refusal.message, connectorId });
-      return { ...refusal, code: 'forbidden', error: new FORBIDDEN(refusal.message) };
+      return { ...refusal, declared: false, code: 'forbidden', error: new FORBIDDEN(refusal.message) };
     }
-    if (connector.protocol !== 'mcp_streamable_http') throw notMcp(connector);
-    return { name: connector.name, tools: (await deps.sessions.tools(connectorId, { signal, caller })).tools };
+    if (!speaksMcp(connector)) throw notMcp(connector);
+    const { name, declared } = connector;
+    const { tools } = await deps.sessions.tools(connectorId, { signal, caller });
+    return { name, declared: declared !== undefined, tools };
   } catch (error) {
     signal.throwIfAborted();
     const known = error instanceof UpstreamError || isCatalogueError(error);
     if (!known) deps.log.error({ err: error, connectorId }, 'MCP tools could not be listed');
     const message = known ? error.message : 'its tools could not be listed, the log of the server says why';
     const code: CauseCode = error instanceof UpstreamError ? error.code : 'invalid_response';
-    return { name: connector?.name ?? connectorId, code, message, error };
+    return { name: connector?.name ?? connectorId, declared: connector?.declared !== undefined, code, message, error };
   }
 }
 

@@ -14,6 +14,8 @@ export interface McpSource {
   readonly required: boolean;
   readonly fallbackConnectorId?: string;
   readonly includeOutput: boolean;
+  /** A declared server that joins the agent, which does not name it. */
+  readonly joined?: true;
 }
 
 export interface AgentToolSources {
@@ -23,17 +25,18 @@ export interface AgentToolSources {
 }
 
 /**
- * Where the tools of an agent come from: its `MCPTool` entries and `parameters.mcp_connectors`, in that order.
+ * Where the tools of an agent come from: its `MCPTool` entries, `parameters.mcp_connectors`, and those of the `joined`
+ * connectors that it does not name, in that order.
  * @throws INVALID_ARGUMENT naming the member that cannot be used.
  */
-export function toolSources(agent: JsonObject): AgentToolSources {
+export function toolSources(agent: JsonObject, joined: readonly string[] = []): AgentToolSources {
   const entries = Array.isArray(agent.tools) ? agent.tools.filter(isJsonObject) : [];
   const parameters = isJsonObject(agent.parameters) ? agent.parameters : {};
   const isMcp = (entry: JsonObject): boolean => entry.type === 'MCPTool';
-  return {
-    mcp: [...entries.filter(isMcp).map(entrySource), ...connectorSources(parameters.mcp_connectors)],
-    otherTypes: entries.filter((entry) => !isMcp(entry)).map((entry) => String(entry.type)),
-  };
+  const otherTypes = entries.filter((entry) => !isMcp(entry)).map((entry) => String(entry.type));
+  const named = [...entries.filter(isMcp).map(entrySource), ...connectorSources(parameters.mcp_connectors)];
+  const ids = joined.length === 0 ? [] : connectorIds({ mcp: named, otherTypes });
+  return { mcp: [...named, ...joined.filter((id) => !ids.includes(id)).map(joinedSource)], otherTypes };
 }
 
 /** Ids of the connectors an agent takes tools from, fallbacks included, each once. */
@@ -64,6 +67,10 @@ function entrySource(entry: JsonObject): McpSource {
     ...(fallback === undefined ? {} : { fallbackConnectorId: fallback }),
     includeOutput: entry.include_output_in_agent_response === true,
   };
+}
+
+function joinedSource(connectorId: string): McpSource {
+  return { connectorId, filters: [], descriptions: new Map(), required: false, includeOutput: false, joined: true };
 }
 
 function connectorSources(value: JsonValue | undefined): McpSource[] {

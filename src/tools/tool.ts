@@ -1,6 +1,8 @@
 import type { CauseCode } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { ToolSpec } from '../llm/types.ts';
+import type { AskPerson, CallProgress, McpCall } from '../mcp/types.ts';
+import type { WithheldCode } from './verdicts.ts';
 
 export interface ToolContext {
   readonly principal: Principal;
@@ -9,6 +11,11 @@ export interface ToolContext {
   readonly agentId: string;
   readonly runId: string;
   readonly signal: AbortSignal;
+  /** Puts the questions of a server to a person; absent where nobody attends the run. */
+  readonly ask?: AskPerson;
+  /** Goes on with a call that was paused by questions. */
+  readonly resume?: McpCall['resume'];
+  readonly onProgress?: (progress: CallProgress) => void;
 }
 
 /** A tool failure is a result, never an exception. */
@@ -27,6 +34,8 @@ export interface Tool {
   /** The tool says it is read-only or idempotent: its call may be repeated. */
   readonly repeatable: boolean;
   readonly includeOutput: boolean;
+  /** `ask`: each call waits until a person approves it. What is denied is not offered at all. */
+  readonly permission: 'allow' | 'ask';
   readonly source?: { readonly connectorId: string; readonly tool: string };
   /** `argumentsText` is valid JSON of an object that fits `spec.inputSchema`. */
   execute(argumentsText: string, context: ToolContext): Promise<ToolResult>;
@@ -40,7 +49,21 @@ export interface MissingTools {
   readonly message: string;
 }
 
+/** A tool that an agent wants and that is there, but must not be called. */
+export interface WithheldTool {
+  /** The server's own name. */
+  readonly tool: string;
+  readonly offeredAs: string;
+  readonly connectorId: string;
+  readonly code: WithheldCode;
+  /** A clause about the tool: `it is …`. */
+  readonly message: string;
+}
+
 export interface ResolvedTools {
   readonly tools: readonly Tool[];
   readonly missing: readonly MissingTools[];
+  readonly withheld: readonly WithheldTool[];
+  /** What the caller should know about the tools, a sentence each. */
+  readonly warnings: readonly string[];
 }

@@ -1,3 +1,4 @@
+import type { People } from '../../src/agents/call-requests.ts';
 import { driveRun, type LoopEvent } from '../../src/agents/loop.ts';
 import type { LoopLimits } from '../../src/agents/next-action.ts';
 import { runToolCalls } from '../../src/agents/tool-calls.ts';
@@ -25,6 +26,7 @@ export function fakeTool(
     repeatable?: boolean;
     schema?: JsonObject;
     includeOutput?: boolean;
+    permission?: Tool['permission'];
     source?: { connectorId: string; tool: string };
   } = {},
 ): Tool & { readonly ran: string[] } {
@@ -35,6 +37,7 @@ export function fakeTool(
     type: 'McpStreamableHttpTool',
     repeatable: options.repeatable ?? false,
     includeOutput: options.includeOutput ?? false,
+    permission: options.permission ?? 'allow',
     ...(options.source ? { source: options.source } : {}),
     async execute(argumentsText, context) {
       ran.push(argumentsText);
@@ -82,6 +85,7 @@ export async function play(
     concurrency?: number;
     resultLimit?: number;
     append?: (step: RunStep) => Promise<void>;
+    people?: People;
   } = {},
 ): Promise<Played> {
   const model = scriptedModel(...script);
@@ -119,6 +123,7 @@ export async function play(
         concurrency: options.concurrency ?? 8,
         resultLimit: options.resultLimit ?? 100_000,
         record,
+        ...(options.people && { people: options.people }),
       }),
   }).then(
     (final) => ({ final, error: undefined }),

@@ -21,6 +21,25 @@ describe('a run', () => {
     expect(model.requests).toHaveLength(1);
   });
 
+  it('shows what it asks a person, and what they say', async () => {
+    const people = { open: async () => undefined, answered: async () => ({ action: 'approve' }) as const };
+    const pay = fakeTool('pay', { permission: 'ask' });
+    const { steps, events, final } = await play([{ calls: [call('pay')] }, 'done'], [pay], { people });
+    expect(final?.text).toBe('done');
+    expect(steps.map(({ kind }) => kind).slice(1, 5)).toEqual([
+      'request',
+      'request_answer',
+      'tool_intent',
+      'tool_outcome',
+    ]);
+    expect(events.slice(1, 5)).toEqual([
+      { type: 'request', request: steps[1] },
+      { type: 'request_answer', answer: steps[2] },
+      { type: 'tool_call', call: steps[3] },
+      { type: 'tool_result', result: steps[4] },
+    ]);
+  });
+
   it('calls a tool and gives its result back to the model', async () => {
     const echo = fakeTool('echo', { schema: ECHO_SCHEMA, source: { connectorId: 'c1', tool: 'server.echo' } });
     const made = call('echo', '{"text":"x"}');

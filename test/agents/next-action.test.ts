@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { interactionsOf, nextAction, recordableAnswer } from '../../src/agents/next-action.ts';
 import { refusal } from '../../src/agents/tool-calls.ts';
-import type { NotRunCause, RunStep, ToolIntentStep, ToolOutcomeStep } from '../../src/runs/steps.ts';
+import type { NotRunCause, RequestStep, RunStep, ToolIntentStep, ToolOutcomeStep } from '../../src/runs/steps.ts';
 import { answer, answered, call, LIMITS } from './fixtures.ts';
 
 function intent(turn: number, index: number, repeatable = false): ToolIntentStep {
@@ -85,6 +85,57 @@ describe('nextAction', () => {
       type: 'run_calls',
       turn: 0,
       calls: [{ call: call('a'), index: 0, intent: begun }],
+    });
+  });
+
+  describe('with calls that wait for a person', () => {
+    const place = { turn: 0, index: 0, callId: 'c' } as const;
+    const ask = (requestKind: 'approval' | 'elicitation', resumable: boolean, requestId = 'r'): RequestStep => ({
+      kind: 'request',
+      ...place,
+      requestId,
+      requestKind,
+      resumable,
+      ...(resumable && requestKind === 'elicitation' ? { paused: { questions: {}, round: 1 } } : {}),
+    });
+    const given: RunStep = { kind: 'request_answer', ...place, requestId: 'r', action: 'accept' };
+    const begun = (...steps: RunStep[]) => next([answered('', [call('a')]), ...steps]);
+
+    it('goes on with an approval that was asked for, answered or not', () => {
+      expect(begun(ask('approval', true)).type).toBe('run_calls');
+      expect(begun(ask('approval', true), { ...given, action: 'approve' }).type).toBe('run_calls');
+    });
+
+    it('goes on with a call whose server asked and lets it rest', () => {
+      expect(begun(intent(0, 0), ask('elicitation', true)).type).toBe('run_calls');
+      expect(begun(intent(0, 0), ask('elicitation', true), given).type).toBe('run_calls');
+    });
+
+    it('settles a call that was sent again after the answer', () => {
+      expect(begun(intent(0, 0), ask('elicitation', true), given, intent(0, 0)).type).toBe('settle_lost');
+      expect(begun(ask('approval', true), { ...given, action: 'approve' }, intent(0, 0)).type).toBe('settle_lost');
+    });
+
+    it('settles a call that was under way while its server asked, unless it may be repeated', () => {
+      expect(begun(intent(0, 0), ask('elicitation', false), given).type).toBe('settle_lost');
+      expect(begun(intent(0, 0, true), ask('elicitation', false)).type).toBe('run_calls');
+    });
+
+    it('hands on what was asked and answered', () => {
+      const [first, second] = [ask('elicitation', true), { ...ask('elicitation', true, 's'), paused: undefined }];
+      const { paused: _none, ...other } = second;
+      const approval = ask('approval', true, 'p');
+      const approved: RunStep = { kind: 'request_answer', ...place, requestId: 'p', action: 'approve' };
+      const late: RunStep = { ...given, action: 'decline' };
+      const action = begun(approval, approved, intent(0, 0), first, other, given, late);
+      expect(action).toMatchObject({
+        calls: [
+          {
+            approval: { request: approval, answer: approved },
+            round: { paused: first.paused, asked: [{ request: first, answer: given }, { request: other }] },
+          },
+        ],
+      });
     });
   });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { runToolCalls } from '../../src/agents/tool-calls.ts';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { ToolCall } from '../../src/llm/types.ts';
-import type { ToolIntentStep, ToolOutcomeStep } from '../../src/runs/steps.ts';
+import type { CallStep } from '../../src/runs/steps.ts';
 import { createArgumentChecker } from '../../src/tools/arguments.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { call, ECHO_SCHEMA, fakeTool } from './fixtures.ts';
@@ -12,11 +12,11 @@ interface Options {
   signal?: AbortSignal;
   concurrency?: number;
   resultLimit?: number;
-  record?: (step: ToolIntentStep | ToolOutcomeStep) => Promise<void>;
+  record?: (step: CallStep) => Promise<void>;
 }
 
 async function run(calls: readonly ToolCall[], tools: readonly Tool[], options: Options = {}) {
-  const steps: (ToolIntentStep | ToolOutcomeStep)[] = [];
+  const steps: CallStep[] = [];
   const signal = options.signal ?? new AbortController().signal;
   const context = { principal: OPEN_PRINCIPAL, agentId: 'agent', runId: 'run', signal };
   const ended = runToolCalls(
@@ -209,7 +209,7 @@ describe('tool calls of one answer', () => {
     });
     const fast = fakeTool('fast');
     const full = new Error('disk full');
-    const record = async (step: ToolIntentStep | ToolOutcomeStep): Promise<void> => {
+    const record = async (step: CallStep): Promise<void> => {
       if (step.kind === 'tool_intent' && step.offeredName === 'fast') throw full;
     };
     const calls = [call('slow'), call('fast'), call('slow', '{}', 'never')];

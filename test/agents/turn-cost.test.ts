@@ -28,7 +28,7 @@ describe('a warm turn with one tool call', () => {
       const count = (start: string) => statements.filter((sql) => sql.toLowerCase().startsWith(start)).length;
       expect(count('commit')).toBe(6);
       expect(count('pragma')).toBe(2);
-      expect(statements.length).toBeLessThanOrEqual(43);
+      expect(statements.length).toBeLessThanOrEqual(44);
       const full = statements.findIndex((sql) => /synchronous = FULL/i.test(sql));
       const normal = statements.findIndex((sql) => /synchronous = NORMAL/i.test(sql));
       const durable = statements.slice(full, normal).join('\n');

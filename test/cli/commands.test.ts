@@ -285,7 +285,7 @@ describe('mcp', () => {
 
   it('shows connections and tools, and calls them', async () => {
     const env = await connected();
-    expect((await tenon(['mcp', 'list'], env)).out).toMatch(/\nfake {2}Fake {2}idle/);
+    expect((await tenon(['mcp', 'list'], env)).out).toMatch(/\nfake {2}Fake {2}idle .* api {5}remote {5}-\n/);
     expect((await tenon(['mcp', 'tools', 'fake'], env)).out).toBe('NAME  DESCRIPTION\necho  Says it back.\n');
     expect((await tenon(['mcp', 'status', 'fake', '--probe'], env)).out).toMatch(
       /^connector: {4}fake \(Fake\)\nstatus: {7}connected since [^\n]*\n[\s\S]*tools: {8}echo\n/,
@@ -326,6 +326,15 @@ describe('mcp', () => {
     expect(failed).toMatch(/status: {7}failed since .*\n[\s\S]*error: {8}\w+: .*\nremedy: {7}\S/);
     await server.start();
     expect((await tenon(['mcp', 'reconnect', 'fake'], env)).out).toContain('connected since');
+    const history = (await tenon(['mcp', 'history', 'fake'], env)).out.split('\n');
+    expect(history[0]).toMatch(/^TIME +FROM +TO +CAUSE +CODE +MESSAGE$/);
+    expect(history[1]).toMatch(/^\d{4}-\d\d-\d\dT.*Z {2}connecting +connected +reconnect by open/);
+    expect(history.find((line) => line.includes('connection_refused'))).toContain(
+      'connector "Fake" at http://127.0.0.1',
+    );
+    const newest = (await tenon(['mcp', 'history', 'fake', '--size', '1', '--json'], env)).out;
+    expect(JSON.parse(newest)).toMatchObject({ connector_id: 'fake', transitions: [{ to: 'connected' }] });
+    expect((await tenon(['mcp', 'history', 'fake', '--size', 'x'], env)).err).toContain('from 1 to 1000');
     expect((await tenon(['mcp', 'reconnect', 'no/such?'], env)).err).toContain('no/such?');
   });
 });

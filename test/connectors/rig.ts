@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { DeclaredServers } from '../../src/connectors/declared-servers.ts';
 import { createConnectors } from '../../src/connectors/service.ts';
 import type { Connectors } from '../../src/connectors/types.ts';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
@@ -32,11 +33,18 @@ export interface Rig {
 }
 
 /** The room on a real store, vault and HTTP client, in open mode unless told otherwise. */
-export async function startRig({ openMode = true }: { openMode?: boolean } = {}): Promise<Rig> {
+export async function startRig({
+  openMode = true,
+  redactor = createRedactor(),
+  declared,
+}: {
+  openMode?: boolean;
+  redactor?: Redactor;
+  declared?: DeclaredServers;
+} = {}): Promise<Rig> {
   const fresh = await sqliteDatabase();
   const { database } = fresh;
   const lines: string[] = [];
-  const redactor = createRedactor();
   const log = createLogger({ level: 'trace', redactor, stream: { write: (line: string) => void lines.push(line) } });
   const documents = createDocuments(database);
   const settings = await createSettings({ store: createSettingStore(database), environment: {} });
@@ -51,6 +59,7 @@ export async function startRig({ openMode = true }: { openMode?: boolean } = {})
     audit: createAudit({ log, sink: auditStore }),
     openMode: () => openMode,
     log,
+    ...(declared && { declared }),
   });
   return {
     connectors,

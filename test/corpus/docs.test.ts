@@ -25,9 +25,9 @@ describe('the documents name what the code knows', () => {
     expect(codeCells(section(read('docs/status-and-errors.md'), 'Cause codes')).sort()).toEqual(codes.sort());
   });
 
-  it('gives every cause code a meaning and a remedy', () => {
+  it('gives every cause code a meaning, what happens next, and a remedy', () => {
     const rows = section(read('docs/status-and-errors.md'), 'Cause codes').match(/^\| `.+$/gm) ?? [];
-    for (const row of rows) expect(row.split(' | ').filter((cell) => cell.trim().length > 3)).toHaveLength(3);
+    for (const row of rows) expect(row.split(' | ').filter((cell) => cell.trim().length > 3)).toHaveLength(4);
   });
 
   it('describes every state of a connection', () => {
@@ -86,7 +86,7 @@ describe('the documents name what the code knows', () => {
     expect(rows.length).toBeGreaterThan(5);
     for (const [, key, shown = ''] of rows) {
       const definition = DEFINITIONS.get(`plugins.ml_commons.${key}`);
-      const [, text] = /^`(true|false|\d+)`$/.exec(shown) ?? [];
+      const [, text] = /^`(true|false|allow|\d+)`$/.exec(shown) ?? [];
       const value = { 'any public https': undefined, '`[]`': [] }[shown] ?? text;
       expect(definition && { [String(key)]: definition.default }).toEqual({ [String(key)]: value });
     }

@@ -60,7 +60,12 @@ describe('names that no model takes', () => {
     const id = await rig.connector(server.origin, { name: 'my server' });
     await rig.status(id, '?probe=true');
     expect((await rig.status(id)).tools).toEqual([
-      { name: 'calendar.list', offered_as: 'my_server_calendar_list', state: 'available' },
+      {
+        name: 'calendar.list',
+        offered_as: 'my_server_calendar_list',
+        state: 'available',
+        reason: expect.stringContaining('its own name is not one that models take'),
+      },
       { name: 'plain', offered_as: 'plain', state: 'available' },
     ]);
     expect((await rig.call(id, 'calendar.list')).status).toBe(200);

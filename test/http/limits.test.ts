@@ -154,6 +154,17 @@ describe('executions', () => {
     expect(await limits.execution(ANN, 'three', async () => 'ran')).toBe('ran');
   });
 
+  it('that were admitted before are counted, not refused', async () => {
+    const limits = limitsOf({ concurrent_executions: '1', agent_executions_per_minute: '1' });
+    const { opened, open } = gate();
+    const first = limits.execution(ANN, 'one', () => opened, { admitted: true });
+    const second = limits.execution(ANN, 'one', () => opened, { admitted: true });
+    await expect(limits.execution(ANN, 'two', async () => 'ran')).rejects.toMatchObject({ statusCode: 429 });
+    open();
+    await Promise.all([first, second]);
+    expect(await limits.execution(ANN, 'one', async () => 'ran')).toBe('ran');
+  });
+
   it('at the same time are limited for an agent, whoever calls it', async () => {
     const limits = limitsOf({ agent_concurrent_executions: '1' });
     const { opened, open } = gate();

@@ -76,9 +76,8 @@ describe('built-in roles', () => {
     expect(not.map((permission) => permission.split(':')[0])).toEqual(
       expect.arrayContaining(['audit', 'role', 'role_mapping', 'settings', 'user']),
     );
-    expect(not.filter((permission) => !/^(audit|role|role_mapping|user):|^settings:update$/.test(permission))).toEqual(
-      [],
-    );
+    const administration = /^(audit|metrics|role|role_mapping|user):|^settings:update$/;
+    expect(not.filter((permission) => !administration.test(permission))).toEqual([]);
   });
 
   it('ml_read_access changes nothing but own keys', () => {
@@ -88,7 +87,7 @@ describe('built-in roles', () => {
   });
 
   it('tenon_agent_user runs agents with their connectors and keeps memories', () => {
-    const own = ['agent:execute', 'agent:read', 'connector:use', 'task:read'];
+    const own = ['agent:execute', 'agent:read', 'connector:use', 'events:read', 'task:answer', 'task:read'];
     const memory = ['memory:create', 'memory:delete', 'memory:read', 'memory:update'];
     expect(allowedTo('tenon_agent_user').sort()).toEqual([...everyone, ...own, ...memory].sort());
   });

@@ -1,7 +1,14 @@
-import type { ClientConfig, Connector, Connectors, McpEndpoint } from '../../src/connectors/types.ts';
-import { CONNECTOR_NOT_FOUND } from '../../src/errors.ts';
+import type {
+  ClientConfig,
+  Connector,
+  Connectors,
+  DeclaredServer,
+  LocalServer,
+  McpEndpoint,
+} from '../../src/connectors/types.ts';
+import { CONNECTOR_NOT_FOUND, UpstreamError } from '../../src/errors.ts';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
-import { createMcpSessions, type PoolLimits } from '../../src/mcp/sessions.ts';
+import { createMcpSessions, type McpSessionsDeps, type PoolLimits } from '../../src/mcp/sessions.ts';
 import type { McpCall, McpCallResult, McpSessions } from '../../src/mcp/types.ts';
 import { createOutbound } from '../../src/outbound/fetch.ts';
 import type { AuditEntry } from '../../src/schemas/audit.ts';
@@ -44,6 +51,7 @@ export interface Pool {
       | 'requireVisible'
       | 'requireOwned'
       | 'mcpEndpoint'
+      | 'localServer'
       | 'onChange']: Connectors[M];
   };
   readonly connections: ConnectionStore;
@@ -60,7 +68,15 @@ export interface Pool {
       passthroughHeaders?: readonly string[];
       config?: Partial<ClientConfig>;
       protocol?: 'http';
+      /** A server of the configuration file. */
+      declared?: DeclaredServer;
     },
+  ): void;
+  /** Adds a local server; its id is its name. Without a command it is Node.js, with no environment but PATH. */
+  addLocal(
+    name: string,
+    args: readonly string[],
+    options?: Partial<Omit<LocalServer, 'args'>> & { config?: Partial<ClientConfig> },
   ): void;
   /** A change of a stored connector: a new revision, announced. */
   update(name: string, change: Partial<{ url: string; headers: Record<string, string> }>): Promise<void>;
@@ -73,7 +89,11 @@ export interface Pool {
 }
 
 /** The pool of sessions on a real client and a real store; connectors are plain records. */
-export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => number): Promise<Pool> {
+export async function openPool(
+  limits: Partial<PoolLimits> = {},
+  now?: () => number,
+  more: Partial<Pick<McpSessionsDeps, 'events' | 'metrics' | 'agentsOf' | 'random'>> = {},
+): Promise<Pool> {
   const { database, dispose } = await sqliteDatabase();
   const outbound = createOutbound();
   const redactor = createRedactor();
@@ -83,6 +103,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
   const mcpTools = createMcpToolStore(database);
   const audited: AuditEntry[] = [];
   const records = new Map<string, { connector: Connector; url: string; headers: Record<string, string> }>();
+  const locals = new Map<string, LocalServer>();
   const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
   let enabled = true;
 
@@ -100,7 +121,14 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
     async mcpEndpoint(connector: Connector): Promise<McpEndpoint> {
       const record = records.get(connector.id);
       if (!record) throw new CONNECTOR_NOT_FOUND(connector.id);
+      const { problem } = connector.declared ?? {};
+      if (problem) throw new UpstreamError({ ...problem, destination: connector.name, statusCode: 502 });
       return { url: record.url, headers: record.headers, origins: [new URL(record.url).origin], policy: POLICY };
+    },
+    async localServer(connector: Connector): Promise<LocalServer> {
+      const server = locals.get(connector.id);
+      if (!server) throw new CONNECTOR_NOT_FOUND(connector.id);
+      return server;
     },
     onChange: (listener: (typeof listeners)[number]) => void listeners.push(listener),
   };
@@ -116,6 +144,7 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
       log,
       limits,
       ...(now && { now }),
+      ...more,
     });
   const sessions = create();
   const others: McpSessions[] = [];
@@ -136,16 +165,36 @@ export async function openPool(limits: Partial<PoolLimits> = {}, now?: () => num
         parameters: {},
         url,
         ...(options.passthroughHeaders && { passthroughHeaders: options.passthroughHeaders }),
+        ...(options.declared && { declared: options.declared }),
         clientConfig: { ...CONFIG, ...options.config },
         revision: 1,
       };
       redactor.taint(Object.values(options.headers ?? {}));
       records.set(name, { connector, url, headers: options.headers ?? {} });
     },
+    addLocal(name, args, { config, command, cwd, environment } = {}) {
+      const connector: Connector = {
+        id: name,
+        name,
+        protocol: 'mcp_stdio',
+        parameters: {},
+        clientConfig: { ...CONFIG, ...config },
+        revision: 1,
+        declared: { enabled: true, agents: [] },
+      };
+      records.set(name, { connector, url: '', headers: {} });
+      locals.set(name, {
+        command: command ?? process.execPath,
+        args,
+        cwd: cwd ?? process.cwd(),
+        environment: environment ?? { PATH: process.env.PATH ?? '' },
+      });
+    },
     async update(name, change) {
       const record = records.get(name);
       if (!record) throw new Error(`no connector ${name}`);
-      const connector = { ...record.connector, revision: record.connector.revision + 1 };
+      const { url } = change;
+      const connector = { ...record.connector, ...(url && { url }), revision: record.connector.revision + 1 };
       records.set(name, { ...record, ...change, connector });
       for (const listener of listeners) await listener(name, 'updated');
     },

@@ -195,6 +195,76 @@ describe('status and lists of MCP connections', () => {
     });
   });
 
+  it('says why a tool is offered under another name', async () => {
+    await serve({ tools: [tool('echo'), tool('a b'), tool('a.b')] });
+    await pool.sessions.tools('weather');
+    const { tools } = await pool.sessions.report('weather');
+    expect(tools[0]).toEqual({ name: 'echo', offered_as: 'echo', state: 'available' });
+    expect(tools[1]).toMatchObject({
+      name: 'a b',
+      offered_as: 'weather_a_b',
+      reason: 'offered as weather_a_b: its own name is not one that models take: 1 to 64 letters, digits, _ and -',
+    });
+    expect(tools[2]?.offered_as).toMatch(/^weather_a_b_[0-9a-f]{8}$/);
+  });
+
+  it('shows no tools of the server a connector led to before its address changed', async () => {
+    const server = await serve({ tools: [tool('old')] });
+    await pool.sessions.tools('weather');
+    await pool.update('weather', {});
+    expect(await pool.sessions.report('weather')).toMatchObject({ status: 'idle', tools: [{ name: 'old' }] });
+    await pool.update('weather', { url: `${server.origin}/elsewhere` });
+    const moved = await pool.sessions.report('weather');
+    expect(moved).toMatchObject({ status: 'idle', tool_count: 0, tools: [] });
+    expect(moved).not.toHaveProperty('protocol_version');
+    expect(moved).not.toHaveProperty('last_success_time');
+    expect((await pool.mcpTools.list('weather')).map(({ name, present }) => [name, present])).toEqual([['old', false]]);
+    expect(await pool.restarted().report('weather')).toMatchObject({ status: 'idle', tool_count: 0 });
+  });
+
+  it('shows none of them either when the update came before the first use since the restart', async () => {
+    const server = await serve({ tools: [tool('old')] });
+    await pool.sessions.tools('weather');
+    await pool.sessions.close(100);
+    const restarted = pool.restarted();
+    expect(await restarted.report('weather')).toMatchObject({ tools: [{ name: 'old', state: 'known' }] });
+    await pool.update('weather', { url: `${server.origin}/elsewhere` });
+    expect(await restarted.report('weather')).toMatchObject({ tool_count: 0, tools: [] });
+  });
+
+  it('reads the status of all connectors with as many queries as that of one', async () => {
+    for (let n = 0; n < 50; n += 1) pool.add(`c${n}`, `http://127.0.0.1:9/${n}`);
+    await serve();
+    await pool.sessions.tools('weather');
+    await pool.sessions.close(100);
+    const asked: string[] = [];
+    for (const [store, names] of [
+      [pool.connections, ['state', 'states', 'history']],
+      [pool.mcpTools, ['list', 'presentNames']],
+    ] as const) {
+      for (const name of names) {
+        const real = (store as unknown as Record<string, (...values: unknown[]) => unknown>)[name];
+        Object.assign(store, {
+          [name]: (...values: unknown[]) => {
+            asked.push(name);
+            return real?.(...values);
+          },
+        });
+      }
+    }
+    const restarted = pool.restarted();
+    expect(await restarted.reports()).toHaveLength(51);
+    expect((await restarted.reports()).at(-1)).toMatchObject({ connector_id: 'weather', tools: [{ name: 'echo' }] });
+    expect(asked.sort()).toEqual(['presentNames', 'presentNames', 'states']);
+  });
+
+  it('lists those that are asked for', async () => {
+    await serve();
+    pool.add('other', 'http://127.0.0.1:9/');
+    const reports = await pool.sessions.reports(({ id }) => id === 'other');
+    expect(reports.map(({ connector_id: id }) => id)).toEqual(['other']);
+  });
+
   it('has MCP in the line of each connect, retry, failure and close', async () => {
     await serve({ on: { initialize: [{ status: 503 }, 'normal'] } });
     await pool.sessions.tools('weather');

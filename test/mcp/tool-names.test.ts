@@ -35,6 +35,21 @@ describe('offered names', () => {
     expect(both).toMatch(/^my_server_send_[0-9a-f]{8}$/);
   });
 
+  it('of a declared server carry its whole name, which is cut only where both are too long', () => {
+    const always = { forcePrefix: true };
+    expect(name('send', always)).toBe('my_server_send');
+    const long = { ...always, connectorName: 's'.repeat(40) };
+    expect(name('a.b', long)).toBe(`${'s'.repeat(40)}_a_b`);
+    expect(name('x'.repeat(23), long)).toBe(`${'s'.repeat(40)}_${'x'.repeat(23)}`);
+    expect(name('x'.repeat(24), long)).toMatch(/^s{24}_x{24}_[0-9a-f]{8}$/);
+    expect(name('x'.repeat(24), long)).not.toBe(name('x'.repeat(24), { ...long, connectorName: 's'.repeat(41) }));
+    expect([...offeredAlone('s', ['a', 'b.c'], always)]).toEqual([
+      ['s_a', 'a'],
+      ['s_b_c', 'b.c'],
+    ]);
+    expect(toolNamed('s', { tools: [{ name: 'b.c' }] }, 's_b_c', always)).toBe('b.c');
+  });
+
   it('keeps tools apart whose names become the same', () => {
     const offered = offeredAlone('s', ['a.b', 'a b', 's_a_b']);
     expect(offered.size).toBe(3);

@@ -54,6 +54,34 @@ describe('the journal of a run', () => {
     expect(await journal.read('nobody')).toEqual([]);
   });
 
+  it('is taken up behind its last step', async () => {
+    const runs = createRunStore(fresh.database);
+    const journal = createJournal({ runs });
+    const begun = await journal.begin(START);
+    for (const step of STEPS.slice(0, 3)) await begun.append(step);
+    const resumed = await journal.resume(begun.runId);
+    expect(resumed?.row).toMatchObject({ ...START, state: 'running' });
+    expect(resumed?.steps).toEqual(STEPS.slice(0, 3));
+    for (const step of STEPS.slice(3)) await resumed?.log.append(step);
+    expect(await journal.read(begun.runId)).toEqual(STEPS);
+    await expect(begun.append(STEPS[3] as RunStep)).rejects.toBeInstanceOf(UniqueViolation);
+    expect(await journal.resume('nobody')).toBeUndefined();
+  });
+
+  it('of a run that a task shows ends with its task, and only by the process that drives it', async () => {
+    const runs = createRunStore(fresh.database, { processId: 'one' });
+    const journal = createJournal({ runs });
+    const log = await journal.begin({ ...START, taskId: 't' });
+    for (const step of STEPS) await log.append(step);
+    expect(await runs.get(log.runId)).toMatchObject({ state: 'running', taskId: 't' });
+    const other = createJournal({ runs: createRunStore(fresh.database, { processId: 'two' }) });
+    const taken = await other.resume(log.runId);
+    expect(await fresh.database.write(async (unit) => taken?.log.end('failed', unit))).toBe(false);
+    expect(await fresh.database.write((unit) => log.end('completed', unit))).toBe(true);
+    expect(await fresh.database.write((unit) => log.end('failed', unit))).toBe(false);
+    expect(await runs.get(log.runId)).toMatchObject({ state: 'completed' });
+  });
+
   it('writes nothing more after a step that could not be written', async () => {
     const runs = createRunStore(fresh.database);
     const journal = createJournal({ runs });
@@ -105,6 +133,8 @@ describe('the journal of a run', () => {
     ['model_answer', { text: 'x', stopReason: 'stop', toolCalls: [{ id: 'x' }] }, 'toolCalls'],
     ['tool_intent', { ...PLACE, repeatable: true }, 'argumentsText'],
     ['tool_outcome', { ...PLACE, repeatable: 'no', text: '', isError: true, outcome: 'ok' }, 'repeatable'],
+    ['request', { turn: 0, index: 0, callId: 'c', requestId: 'r', requestKind: 'approval' }, 'resumable'],
+    ['request_answer', { turn: 0, index: 0, callId: 'c', requestId: 5, action: 'approve' }, 'requestId'],
     ['final_answer', { text: 5, reason: 'answered' }, 'text'],
   ])('does not read a row of kind %s that is not one of its own', (kind, body, member) => {
     expect(() => stepOf(kind, body)).toThrow(`run step of kind ${kind} cannot be read: ${member}`);

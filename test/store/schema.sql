@@ -179,6 +179,26 @@ CREATE TABLE roles (
   last_updated_time BIGINT NOT NULL
 );
 
+CREATE TABLE run_requests (
+  id TEXT PRIMARY KEY,
+  run_id TEXT NOT NULL,
+  task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+  owner TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  body TEXT NOT NULL,
+  state TEXT NOT NULL,
+  answer TEXT,
+  answered_by TEXT,
+  create_time BIGINT NOT NULL,
+  expires_time BIGINT NOT NULL,
+  answer_time BIGINT,
+  seq_no BIGINT NOT NULL
+);
+
+CREATE INDEX run_requests_by_run ON run_requests (run_id);
+
+CREATE INDEX run_requests_by_task ON run_requests (task_id, seq_no);
+
 CREATE TABLE run_steps (
   run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
   seq BIGINT NOT NULL,
@@ -198,7 +218,7 @@ CREATE TABLE runs (
   request TEXT NOT NULL,
   create_time BIGINT NOT NULL,
   last_update_time BIGINT NOT NULL
-, process_id TEXT);
+, process_id TEXT, task_id TEXT);
 
 CREATE INDEX runs_by_agent ON runs (agent_id, create_time);
 
@@ -245,6 +265,22 @@ CREATE TABLE tasks (
 , owner TEXT);
 
 CREATE INDEX tasks_by_state ON tasks (state, run_at);
+
+CREATE TABLE tool_pins (
+  agent_id TEXT NOT NULL,
+  connector_id TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  hash TEXT,
+  definition TEXT,
+  pinned_time BIGINT,
+  approved_by TEXT,
+  approved_time BIGINT,
+  seen_hash TEXT,
+  seen_definition TEXT,
+  seen_time BIGINT,
+  shown TEXT,
+  PRIMARY KEY (agent_id, connector_id, tool)
+);
 
 CREATE TABLE users (
   name TEXT PRIMARY KEY,

@@ -1,4 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '../../src/json.ts';
 
@@ -60,10 +61,12 @@ export interface FakeMcpScript {
   readonly modern?: boolean;
   /** Path that serves MCP; any other path is a 404. Default: every path. */
   readonly path?: string;
+  /** Speaks HTTPS with this pair. */
+  readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 export interface FakeMcpServer {
-  /** `http://127.0.0.1:<port>`, without a path. */
+  /** `http://127.0.0.1:<port>`, without a path; `https` with `tls`. */
   readonly origin: string;
   readonly port: number;
   readonly requests: RecordedRequest[];
@@ -76,6 +79,12 @@ export interface FakeMcpServer {
   seen(rpc: string, count?: number): Promise<RecordedRequest>;
   /** Forgets every session, as a restart does. */
   forget(): void;
+  /** Sessions handed out and not ended. */
+  openSessions(): string[];
+  /** Sockets of clients, idle ones too. */
+  openSockets(): number;
+  /** Requests whose answer has neither ended nor been cut. */
+  unanswered(): number;
   /** Stops listening and resets every socket. */
   stop(): Promise<void>;
   /** Listens again on the same port, with all sessions forgotten. */
@@ -104,6 +113,7 @@ export async function startFakeMcpServer(script: FakeMcpScript = {}): Promise<Fa
   const sockets = new Set<Socket>();
   const sessions = new Set<string>();
   const waiting = new Set<() => void>();
+  const answering = new Set<ServerResponse>();
   let tools = script.tools ?? [ECHO];
   let issued = 0;
   let port = 0;
@@ -265,10 +275,13 @@ export async function startFakeMcpServer(script: FakeMcpScript = {}): Promise<Fa
     await send(await scripted(request), request, response);
   }
 
-  const http = createServer((incoming, response) => {
+  const listener = (incoming: IncomingMessage, response: ServerResponse): void => {
     response.on('error', () => undefined);
+    answering.add(response);
+    response.on('close', () => answering.delete(response));
     take(incoming, response).catch(() => response.destroy());
-  });
+  };
+  const http = script.tls ? createTlsServer(script.tls, listener) : createServer(listener);
   http.on('connection', (socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined);
@@ -289,7 +302,7 @@ export async function startFakeMcpServer(script: FakeMcpScript = {}): Promise<Fa
 
   const server: FakeMcpServer = {
     get origin() {
-      return `http://127.0.0.1:${port}`;
+      return `${script.tls ? 'https' : 'http'}://127.0.0.1:${port}`;
     },
     get port() {
       return port;
@@ -315,6 +328,9 @@ export async function startFakeMcpServer(script: FakeMcpScript = {}): Promise<Fa
         look();
       }),
     forget: () => sessions.clear(),
+    openSessions: () => [...sessions],
+    openSockets: () => sockets.size,
+    unanswered: () => answering.size,
     stop: () =>
       new Promise((done) => {
         http.close(() => done());

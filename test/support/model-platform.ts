@@ -12,6 +12,7 @@ import type { ModelClient } from '../../src/llm/types.ts';
 import { createModelGroups, type ModelGroups } from '../../src/models/groups.ts';
 import { createModels, type Models } from '../../src/models/service.ts';
 import { createOutbound } from '../../src/outbound/fetch.ts';
+import { createRunRequests } from '../../src/runs/requests.ts';
 import * as connectorSchemas from '../../src/schemas/connectors.ts';
 import * as modelGroupSchemas from '../../src/schemas/model-groups.ts';
 import * as modelSchemas from '../../src/schemas/models.ts';
@@ -23,6 +24,7 @@ import { createAuditStore } from '../../src/store/audit.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createDocuments, type Documents } from '../../src/store/documents.ts';
 import { migrate } from '../../src/store/migrator.ts';
+import { createRunRequestStore } from '../../src/store/run-requests.ts';
 import { createSettingStore } from '../../src/store/settings.ts';
 import { createTaskStore } from '../../src/store/tasks.ts';
 import { createTasks, type Tasks } from '../../src/tasks/service.ts';
@@ -71,7 +73,13 @@ export async function startModelPlatform(): Promise<ModelPlatform> {
     openMode: () => true,
     log,
   });
-  const tasks = createTasks({ store: createTaskStore(database), audit });
+  const requests = createRunRequests({
+    store: createRunRequestStore(database),
+    audit,
+    events: { publish: () => undefined },
+    log,
+  });
+  const tasks = createTasks({ store: createTaskStore(database), requests, audit });
   const groups = createModelGroups({ documents, settings, audit });
   const models = createModels({ documents, connectors, groups, tasks, settings, audit, redactor, log, now });
   const client = createModelClient({ models, connectors, redactor, log, now });

@@ -23,6 +23,7 @@ const tool = (name: string, repeatable: boolean): Tool => ({
   type: 'McpStreamableHttpTool',
   repeatable,
   includeOutput: false,
+  permission: 'allow',
   async execute(argumentsText) {
     say(`left ${name} ${argumentsText}`);
     return { text: `${name} ${argumentsText}`, isError: false, outcome: 'ok' };

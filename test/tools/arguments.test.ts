@@ -88,6 +88,44 @@ describe('arguments of a tool call', () => {
     expect(checker.check(text, schema)).toBeUndefined();
   });
 
+  /** Twelve levels of eight alternatives each: 8^12 ways to be wrong. */
+  const multiplying = (at: string): Record<string, object> =>
+    Object.fromEntries(
+      Array.from({ length: 12 }, (_, n) => [
+        `l${n}`,
+        n === 11 ? { type: 'integer' } : { anyOf: Array.from({ length: 8 }, () => ({ $ref: `${at}/l${n + 1}` })) },
+      ]),
+    );
+
+  it.each([
+    ['$defs', '#/$defs', { $defs: multiplying('#/$defs') }],
+    ['an unknown keyword', '#/x-parts', { 'x-parts': multiplying('#/x-parts') }],
+    ['a default', '#/default', { default: multiplying('#/default') }],
+    ['an enum', '#/properties/e/enum/0', {}],
+    ['a const', '#/properties/c/const', {}],
+  ])('are left to the server when the schema multiplies itself: in %s', (_name, at, rest) => {
+    const e = { enum: [multiplying('#/properties/e/enum/0')] };
+    const c = { const: multiplying('#/properties/c/const') };
+    expect(checker.check('{"q":"no"}', object({ q: { $ref: `${at}/l0` }, e, c }, rest))).toBeUndefined();
+  });
+
+  it('are left to the server when the schema has no end', () => {
+    expect(checker.check('{"q":1}', object({ q: { $ref: '#/properties/q' } }))).toBeUndefined();
+    const twins = { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }, { $ref: '#/$defs/a' }] } } };
+    expect(checker.check('{"q":1}', object({ q: { $ref: '#/$defs/a' } }, twins))).toBeUndefined();
+  });
+
+  it('are checked where names look like keywords', () => {
+    const schema = object({
+      enum: { type: 'string' },
+      default: { type: 'string' },
+      again: { $ref: '#/properties/default' },
+    });
+    expect(checker.check('{"enum":1}', schema)?.message).toBe('/enum must be string');
+    expect(checker.check('{"default":1}', schema)?.message).toBe('/default must be string');
+    expect(checker.check('{"again":1}', schema)?.message).toBe('/again must be string');
+  });
+
   it('do not have their formats judged', () => {
     expect(checker.check('{"d":"tomorrow"}', object({ d: { type: 'string', format: 'date' } }))).toBeUndefined();
   });

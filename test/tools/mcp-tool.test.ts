@@ -6,6 +6,7 @@ import type { JsonObject } from '../../src/json.ts';
 import type { McpCall, McpCallResult } from '../../src/mcp/types.ts';
 import { resultText } from '../../src/tools/mcp-result.ts';
 import { createMcpTool, type McpToolDefinition } from '../../src/tools/mcp-tool.ts';
+import type { ToolContext } from '../../src/tools/tool.ts';
 import { userPrincipal } from '../support/principals.ts';
 
 const result = (content: JsonObject[], rest: Partial<McpCallResult> = {}): McpCallResult => ({
@@ -28,6 +29,8 @@ describe('a tool denied to the caller', () => {
     inputSchema: {},
     annotations: undefined,
     includeOutput: false,
+    permission: 'allow',
+    guard: async () => undefined,
   };
 
   async function run(more: Partial<McpToolDefinition>) {
@@ -74,6 +77,74 @@ describe('a tool denied to the caller', () => {
     const { called, result: refused } = await run({ connectorId: 'down', fallbackConnectorId: 'c' });
     expect(called).toEqual(['down']);
     expect(refused).toMatchObject({ isError: true, text: expect.stringContaining('permission') });
+  });
+});
+
+describe('a call', () => {
+  const principal = userPrincipal('ann');
+  const context = { principal, agentId: 'a', runId: 'r', signal: new AbortController().signal };
+  const resume = { paused: { questions: {}, round: 1 }, answers: {} };
+
+  async function run(given: Partial<McpToolDefinition>, more: Partial<ToolContext> = {}) {
+    const calls: { connectorId: string; call: McpCall }[] = [];
+    const sessions = {
+      async call(connectorId: string, call: McpCall): Promise<McpCallResult> {
+        calls.push({ connectorId, call });
+        if (connectorId !== 'down') return result([text('ok')]);
+        const failure = { code: 'connection_refused', destination: 'down', message: 'Down.', statusCode: 502 } as const;
+        throw new UpstreamError({ ...failure, delivered: 'no' });
+      },
+    };
+    const definition: McpToolDefinition = {
+      offeredAs: 'own',
+      connectorId: 'c',
+      tool: 'own',
+      description: '',
+      inputSchema: {},
+      annotations: undefined,
+      includeOutput: false,
+      permission: 'ask',
+      guard: async () => undefined,
+      ...given,
+    };
+    const authorization = { refused: () => undefined };
+    const tool = createMcpTool(definition, { sessions, authorization, log: pino({ level: 'silent' }) });
+    expect(tool.permission).toBe('ask');
+    return { calls, answer: await tool.execute('{}', { ...context, ...more }) };
+  }
+
+  it('passes on who may be asked, where it goes on from and who hears of its progress', async () => {
+    const more = { ask: async () => ({}), onProgress: () => undefined, resume };
+    const { calls } = await run({}, more);
+    expect(calls).toEqual([{ connectorId: 'c', call: { tool: 'own', argumentsText: '{}', ...context, ...more } }]);
+  });
+
+  it('that is refused at the last moment does not leave', async () => {
+    const asked: string[] = [];
+    const guard = async (target: string) => {
+      asked.push(target);
+      return target === 'c' ? 'the tool own was not called: it is blocked' : undefined;
+    };
+    expect(await run({ guard })).toEqual({
+      calls: [],
+      answer: { text: 'Error: the tool own was not called: it is blocked', isError: true, outcome: 'error' },
+    });
+    const fallback = await run({ guard, connectorId: 'down', fallbackConnectorId: 'c' });
+    expect(fallback.calls.map(({ connectorId }) => connectorId)).toEqual(['down']);
+    expect(fallback.answer.text).toContain('it is blocked');
+    expect(asked).toEqual(['c', 'down', 'c']);
+  });
+
+  it('asks nobody at the fallback connector, and goes on where it began', async () => {
+    const ask = async () => ({});
+    const { calls } = await run({ connectorId: 'down', fallbackConnectorId: 'spare' }, { ask });
+    expect(calls.map(({ connectorId, call }) => [connectorId, call.ask])).toEqual([
+      ['down', ask],
+      ['spare', undefined],
+    ]);
+    const resumed = await run({ connectorId: 'down', fallbackConnectorId: 'spare' }, { ask, resume });
+    expect(resumed.calls.map(({ connectorId }) => connectorId)).toEqual(['down']);
+    expect(resumed.answer.isError).toBe(true);
   });
 });
 
@@ -140,6 +211,8 @@ function tool(answers: Record<string, () => McpCallResult>, options: Partial<Mcp
     inputSchema: { type: 'object', properties: {} },
     annotations: undefined,
     includeOutput: false,
+    permission: 'allow' as const,
+    guard: async () => undefined,
     ...options,
   };
   const made = createMcpTool(definition, {

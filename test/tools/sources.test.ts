@@ -54,6 +54,18 @@ describe('where the tools of an agent come from', () => {
     expect(connectorIds(toolSources(entry({ connector_id: 'a', fallback_connector_id: 'b' })))).toEqual(['a', 'b']);
   });
 
+  it('are joined by connectors that the agent does not name, as fallback either', () => {
+    const agent = entry({ connector_id: 'a', fallback_connector_id: 'b' });
+    const { mcp } = toolSources(agent, ['x', 'a', 'b', 'y']);
+    expect(mcp.map(({ connectorId, joined }) => [connectorId, joined])).toEqual([
+      ['a', undefined],
+      ['x', true],
+      ['y', true],
+    ]);
+    expect(mcp[1]).toMatchObject({ filters: [], required: false, includeOutput: false });
+    expect(toolSources({}, ['x']).mcp).toHaveLength(1);
+  });
+
   it.each([
     [entry({}), 'A tool of type MCPTool needs parameters.connector_id'],
     [entry({ connector_id: '' }), 'A tool of type MCPTool needs parameters.connector_id'],

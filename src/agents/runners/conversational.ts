@@ -1,54 +1,38 @@
 import { setMaxListeners } from 'node:events';
-import { isCatalogueError, UpstreamError } from '../../errors.ts';
-import type { Principal } from '../../identity/principal.ts';
-import type { JsonObject } from '../../json.ts';
-import type { Message, ModelClient } from '../../llm/types.ts';
-import type { Conversation, Conversations, FinishedTurn, OpenTurn, Trace } from '../../memory/conversations.ts';
-import type { Journal } from '../../runs/journal.ts';
-import { foldSteps, type RunStep } from '../../runs/steps.ts';
-import type { Database } from '../../store/database.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { ArgumentChecker } from '../../tools/arguments.ts';
-import type { ToolRegistry } from '../../tools/registry.ts';
-import type { MissingTools, ResolvedTools, Tool } from '../../tools/tool.ts';
-import type { AgentInput } from '../input.ts';
-import { driveRun, type LoopEvent } from '../loop.ts';
+import type { Conversation, OpenTurn } from '../../memory/conversations.ts';
+import type { RunLog } from '../../runs/journal.ts';
+import type { RunStep } from '../../runs/steps.ts';
+import type { Unit } from '../../store/database.ts';
+import type { MessageRow } from '../../store/memory.ts';
 import { wellFormed } from '../text.ts';
-import { runToolCalls } from '../tool-calls.ts';
-import { additionalInfo, conversationalReply, stepText } from './conversational-reply.ts';
-import { type TurnSettings, turnSettings } from './conversational-settings.ts';
+import { turnSettings } from './conversational-settings.ts';
+import type { ConversationalDeps, TurnRequest, TurnResult } from './turn.ts';
+import { answerTurn } from './turn-answer.ts';
+import { tracesOf } from './turn-memory.ts';
+import { storedRequest } from './turn-request.ts';
 
-export interface ConversationalDeps {
-  readonly modelClient: ModelClient;
-  readonly registry: Pick<ToolRegistry, 'resolve'>;
-  readonly conversations: Conversations;
-  readonly journal: Pick<Journal, 'begin'>;
-  readonly database: Pick<Database, 'write'>;
-  readonly checker: ArgumentChecker;
-  readonly log: Logger;
+/** Makes the task that shows a run, in the transaction that stores the run. */
+export type MakeTask = (ids: { memoryId: string; messageId: string }, within: Unit) => Promise<string>;
+
+/** A turn that goes on without its caller. */
+export interface AttendedTurn {
+  readonly taskId: string;
+  readonly memoryId: string;
+  readonly messageId: string;
+  readonly run: RunLog;
+  /** Answers it, after the turns of this memory that came before. @throws as `answerTurn` */
+  answer(): Promise<TurnResult>;
 }
 
-export interface TurnRequest {
-  readonly principal: Principal;
-  readonly agentId: string;
-  readonly agent: JsonObject;
-  readonly input: AgentInput;
-  /** The caller's own header fields, for connectors that name them. Never stored. */
-  readonly callerHeaders?: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
-  /** Sees the run while it happens. */
-  readonly emit?: (event: LoopEvent) => void;
+/** Where a turn takes place, and what is asked. */
+interface Place {
+  readonly conversation: Conversation;
+  readonly question: string;
+  /** The message that is taken up again. */
+  readonly parent: MessageRow | undefined;
+  /** Only turns before it are remembered. */
+  readonly before: MessageRow | undefined;
 }
-
-export interface TurnResult {
-  readonly body: JsonObject;
-  /** What the caller should know beside the answer, a sentence each. */
-  readonly warnings: readonly string[];
-}
-
-/** Calls of one model answer that run side by side. */
-const CONCURRENCY = 8;
-const FAULTY_ANSWERS = 3;
 
 /**
  * Answers one question in a conversation: contract 7.2 and 7.4. Turns of one memory run one after another. The question is
@@ -56,199 +40,129 @@ const FAULTY_ANSWERS = 3;
  * @throws INVALID_ARGUMENT, RESOURCE_NOT_FOUND (memory or message), the error of the model or of a required connector.
  */
 export async function runConversationalTurn(request: TurnRequest, deps: ConversationalDeps): Promise<TurnResult> {
-  const { principal, agent, input, signal } = request;
-  const { conversations } = deps;
+  const { agent, input, signal } = request;
   const settings = turnSettings(agent, input);
   // Each call under way listens to it; they leave when they end.
   setMaxListeners(0, signal);
-  const conversation = await conversations.open(principal, input.memoryId, input.question ?? '');
-  const { memoryId, unsaved } = conversation;
-  return conversations.exclusively(memoryId, signal, async () => {
-    const before = input.regenerateInteractionId
-      ? await conversations.message(memoryId, input.regenerateInteractionId)
-      : undefined;
-    const parent = input.parentInteractionId
-      ? await conversations.message(memoryId, input.parentInteractionId)
-      : undefined;
-    const question = wellFormed(input.question ?? before?.input ?? '');
-    const history = unsaved ? [] : await conversations.history(memoryId, settings.historyLimit, before ?? parent);
-    const begun = await begin(request, { conversation, question, messageId: parent?.id }, deps);
-    return answerTurn({ ...request, settings, memoryId, question, history, ...begun }, deps);
-  });
-}
-
-interface BegunTurn {
-  readonly turn: OpenTurn;
-  readonly run: Awaited<ReturnType<Journal['begin']>>;
-}
-
-interface OpenedTurn extends TurnRequest, BegunTurn {
-  readonly settings: TurnSettings;
-  readonly memoryId: string;
-  readonly question: string;
-  readonly history: readonly FinishedTurn[];
-}
-
-/** The memory (when it is new), the question and the run are stored together. */
-function begin(
-  { principal, agentId, input }: TurnRequest,
-  start: { conversation: Conversation; question: string; messageId: string | undefined },
-  { conversations, journal, database }: ConversationalDeps,
-): Promise<BegunTurn> {
-  const { conversation, question, messageId } = start;
-  return database.write(async (within) => {
-    const turn = await conversations.begin(conversation, question, { messageId, within });
-    const run = await journal.begin(
-      {
-        agentId,
-        memoryId: conversation.memoryId,
-        messageId: turn.messageId,
-        principal: principal.id,
-        request: { question, parameters: { ...input.parameters } },
-      },
-      within,
-    );
-    return { turn, run };
-  });
-}
-
-async function answerTurn(opened: OpenedTurn, deps: ConversationalDeps): Promise<TurnResult> {
-  const { agentId, memoryId, run, settings, turn } = opened;
-  const { messageId } = turn;
-  try {
-    const resolved = await deps.registry.resolve({
-      agentId,
-      agent: opened.agent,
-      parameters: settings.parameters,
-      ...(settings.selectedTools ? { selected: settings.selectedTools } : {}),
-      caller: { principal: opened.principal, ...(opened.callerHeaders && { headers: opened.callerHeaders }) },
-      signal: opened.signal,
+  const conversation = await openConversation(request, deps);
+  const { memoryId } = conversation;
+  return deps.conversations.exclusively(memoryId, signal, async () => {
+    const place = await locate(request, conversation, deps);
+    const history = await historyOf(place, settings.historyLimit, deps);
+    const begun = await deps.database.write(async (within) => {
+      const turn = await openTurn(place, deps, within);
+      return { turn, run: await openRun(request, place, turn, deps, within) };
     });
-    const { tools, missing } = resolved;
-    const steps: RunStep[] = [];
-    let kept = false;
-    /** A step and what memory keeps of it are written side by side, in one transaction where the store can. */
-    const append = async (step: RunStep): Promise<void> => {
-      const shown = [...steps, step];
-      const [, remembered] = await Promise.all([run.append(step), remember(step, shown, tools, opened, deps.log)]);
-      steps.push(step);
-      if (step.kind === 'final_answer') kept = remembered;
-    };
-    await drive(opened, resolved, run.runId, append, deps);
-    const { modelId, verbose, includeTokenUsage } = settings;
-    const body = conversationalReply({ memoryId, messageId, modelId, steps, tools, verbose, includeTokenUsage });
-    const lost = kept ? [] : [`The answer could not be stored in memory ${memoryId}`];
-    return { body, warnings: [...missing.map(warningText), ...lost] };
-  } catch (error) {
-    const cause = opened.signal.aborted ? 'the request was cancelled' : shownCause(error);
-    await Promise.all([
-      leave(`run ${run.runId}`, () => run.finish('failed'), deps.log),
-      leave(`message ${messageId}`, () => turn.finish(`Agent execution failed: ${cause}`, {}), deps.log),
-    ]);
-    throw error;
-  }
-}
-
-async function drive(
-  opened: OpenedTurn,
-  { tools, missing }: ResolvedTools,
-  runId: string,
-  append: (step: RunStep) => Promise<void>,
-  { modelClient, checker }: ConversationalDeps,
-): Promise<void> {
-  const { principal, agentId, question, settings, signal, callerHeaders } = opened;
-  const system = [settings.systemPrompt, ...missingNote(missing)].join('\n\n');
-  const specs = tools.map((tool) => tool.spec);
-  await driveRun([], {
-    limits: { maxIterations: settings.maxIterations, maxFaultyAnswers: FAULTY_ANSWERS },
-    signal,
-    append,
-    emit: opened.emit ?? (() => undefined),
-    model: (interactions, offer) =>
-      modelClient.stream(
-        settings.modelId,
-        settings.llmInterface,
-        {
-          system,
-          history: [...opened.history.flatMap(messagesOf), ...opened.input.earlier],
-          question,
-          interactions,
-          tools: offer.tools ? specs : [],
-          ...(settings.parallelToolCalls === undefined ? {} : { parallelToolCalls: settings.parallelToolCalls }),
-          parameters: { ...settings.parameters, question, system_prompt: system },
-        },
-        signal,
-      ),
-    runCalls: (turn, calls, record) =>
-      runToolCalls(turn, calls, {
-        tools,
-        checker,
-        context: { principal, agentId, runId, signal, ...(callerHeaders && { callerHeaders }) },
-        concurrency: settings.parallelToolCalls === false ? 1 : CONCURRENCY,
-        resultLimit: settings.resultLimit,
-        record,
-      }),
+    const { question } = place;
+    return answerTurn({ ...request, ...begun, settings, memoryId, question, history, recorded: [] }, deps);
   });
 }
 
-function messagesOf({ question, answer }: FinishedTurn): Message[] {
-  return [
-    { role: 'user', text: question },
-    { role: 'assistant', text: answer, toolCalls: [] },
-  ];
+/**
+ * Begins a turn that goes on without its caller: the question, the run and the task that shows it are stored at once,
+ * whatever the memory is busy with. `passesHeaders`: only this process can drive it.
+ * @throws INVALID_ARGUMENT, RESOURCE_NOT_FOUND (memory or message)
+ */
+export async function beginAttendedTurn(
+  request: TurnRequest,
+  { makeTask, passesHeaders }: { makeTask: MakeTask; passesHeaders: boolean },
+  deps: ConversationalDeps,
+): Promise<AttendedTurn> {
+  const { agent, input, signal } = request;
+  const settings = turnSettings(agent, input);
+  setMaxListeners(0, signal);
+  const place = await locate(request, await openConversation(request, deps), deps);
+  const { conversation, question } = place;
+  const { memoryId } = conversation;
+  const begun = await deps.database.write(async (within) => {
+    const turn = await openTurn(place, deps, within);
+    const taskId = await makeTask({ memoryId, messageId: turn.messageId }, within);
+    const run = await openRun(request, place, turn, deps, within, { taskId, passesHeaders });
+    return { turn, run, taskId };
+  });
+  const { run, taskId, turn } = begun;
+  return {
+    run,
+    taskId,
+    memoryId,
+    messageId: turn.messageId,
+    answer: () =>
+      deps.conversations.exclusively(memoryId, signal, async () => {
+        const history = await historyOf(place, settings.historyLimit, deps);
+        return answerTurn({ ...request, ...begun, settings, memoryId, question, history, recorded: [] }, deps);
+      }),
+  };
 }
 
-/** Names and codes only: what a broken server said must not become an instruction. */
-function missingNote(missing: readonly MissingTools[]): string[] {
-  if (missing.length === 0) return [];
-  const list = missing.map(({ name, code }) => `those of "${name.replace(/[^\w .-]/g, '_')}" (${code})`).join(', ');
-  return [
-    `Some of your tools cannot be reached now: ${list}. If the answer needs them, say that they are missing and why.`,
-  ];
+/** A run that another process began, as it was stored. */
+export interface StoredRun {
+  readonly run: RunLog;
+  readonly taskId: string;
+  readonly memoryId: string;
+  readonly messageId: string;
+  readonly recorded: readonly RunStep[];
 }
 
-function warningText({ connectorId, name, code, message }: MissingTools): string {
-  return `The tools of connector "${name}" (${connectorId}) are missing (${code}): ${message}`;
+/** Goes on with a turn. @throws as `answerTurn`, RESOURCE_NOT_FOUND when the memory or the message is gone */
+export async function continueTurn(
+  request: TurnRequest,
+  { run, taskId, memoryId, messageId, recorded }: StoredRun,
+  deps: ConversationalDeps,
+): Promise<TurnResult> {
+  const { agent, input, signal } = request;
+  const { conversations } = deps;
+  setMaxListeners(0, signal);
+  const settings = turnSettings(agent, input);
+  return conversations.exclusively(memoryId, signal, async () => {
+    const before = await conversations.message(memoryId, input.regenerateInteractionId ?? messageId);
+    const question = input.question ?? '';
+    const history = await conversations.history(memoryId, settings.historyLimit, before);
+    const turn = await conversations.begin({ memoryId }, question, { messageId, traces: tracesOf(recorded) });
+    return answerTurn({ ...request, settings, memoryId, question, history, turn, run, taskId, recorded }, deps);
+  });
 }
 
-/** The answer, or a trace of the step; whether it could be stored. */
-async function remember(
-  step: RunStep,
-  steps: readonly RunStep[],
-  tools: readonly Tool[],
-  { question, settings, turn }: OpenedTurn,
-  log: Logger,
-): Promise<boolean> {
-  if (step.kind === 'final_answer') {
-    return leave(`message ${turn.messageId}`, () => turn.finish(step.text, additionalInfo(steps, tools)), log);
-  }
-  const entry = settings.keepTraces ? traceOf(step, steps, question) : undefined;
-  return entry === undefined || leave(`trace of message ${turn.messageId}`, () => turn.trace(entry), log);
+function openConversation({ principal, input }: TurnRequest, { conversations }: ConversationalDeps) {
+  return conversations.open(principal, input.memoryId, input.question ?? '');
 }
 
-function traceOf(step: RunStep, steps: readonly RunStep[], question: string): Trace | undefined {
-  if (step.kind === 'model_answer') {
-    return { origin: 'LLM', input: question, response: stepText(step.text, step.toolCalls) };
-  }
-  if (step.kind !== 'tool_outcome') return undefined;
-  const call = foldSteps(steps).turns[step.turn]?.calls[step.index]?.call;
-  return { origin: step.offeredName, input: call?.arguments ?? '{}', response: step.text };
+async function locate(
+  { input }: TurnRequest,
+  conversation: Conversation,
+  { conversations }: ConversationalDeps,
+): Promise<Place> {
+  const { memoryId } = conversation;
+  const { regenerateInteractionId: again, parentInteractionId: taken } = input;
+  const repeated = again ? await conversations.message(memoryId, again) : undefined;
+  const parent = taken ? await conversations.message(memoryId, taken) : undefined;
+  const question = wellFormed(input.question ?? repeated?.input ?? '');
+  return { conversation, question, parent, before: repeated ?? parent };
 }
 
-/** What was written for callers; anything else is a bug, and its text belongs into the log. */
-function shownCause(error: unknown): string {
-  return isCatalogueError(error) || error instanceof UpstreamError
-    ? error.message
-    : 'internal error, the log of the server has the details';
+async function historyOf({ conversation, before }: Place, limit: number, { conversations }: ConversationalDeps) {
+  return conversation.unsaved ? [] : conversations.history(conversation.memoryId, limit, before);
 }
 
-/** Does what a run can do without; a failure is logged. */
-async function leave(what: string, work: () => Promise<unknown>, log: Logger): Promise<boolean> {
-  try {
-    await work();
-    return true;
-  } catch (error) {
-    log.warn({ err: error }, `${what} was not stored`);
-    return false;
-  }
+/** The memory, when it is new, and the question. */
+function openTurn({ conversation, question, parent }: Place, deps: ConversationalDeps, within: Unit) {
+  return deps.conversations.begin(conversation, question, { messageId: parent?.id, within });
+}
+
+function openRun(
+  { principal, agentId, input }: TurnRequest,
+  { conversation, question }: Place,
+  { messageId }: OpenTurn,
+  { journal }: ConversationalDeps,
+  within: Unit,
+  shown?: { readonly taskId: string; readonly passesHeaders: boolean },
+): Promise<RunLog> {
+  const start = {
+    agentId,
+    memoryId: conversation.memoryId,
+    messageId,
+    principal: principal.id,
+    request: storedRequest(question, input, shown?.passesHeaders ?? false),
+    ...(shown && { taskId: shown.taskId }),
+  };
+  return journal.begin(start, within);
 }

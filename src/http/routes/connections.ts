@@ -1,23 +1,26 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { Type } from 'typebox';
-import type { Connector, Connectors } from '../../connectors/types.ts';
-import { CONNECTOR_NOT_FOUND, FORBIDDEN, INVALID_ARGUMENT, NOT_FOUND } from '../../errors.ts';
+import type { Connectors } from '../../connectors/types.ts';
+import { FORBIDDEN, INVALID_ARGUMENT, NOT_FOUND } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import { isJsonObject } from '../../json.ts';
-import type { ConnectionReport, McpSessions } from '../../mcp/types.ts';
+import type { ConnectionChange, ConnectionReport, McpSessions } from '../../mcp/types.ts';
 import { ProbeQuery } from '../../schemas/agents.ts';
 import { jsonRef } from '../../schemas/common.ts';
 import {
+  ConnectionHistory,
   ConnectionStatusList,
   ConnectionStatusReport,
   ConnectorToolResult,
   ConnectorTools,
   ExecuteConnectorToolRequest,
+  HistoryQuery,
   ToolPath,
 } from '../../schemas/connections.ts';
 import { ConnectorId } from '../../schemas/connectors.ts';
 import { callerGone } from '../caller-gone.ts';
-import { truthy } from '../query.ts';
+import { mcpConnectors } from '../mcp-connector.ts';
+import { truthy, wholeNumber } from '../query.ts';
 
 export interface ConnectionRoutesOptions {
   readonly sessions: McpSessions;
@@ -25,31 +28,19 @@ export interface ConnectionRoutesOptions {
 }
 
 const Report = Type.Unsafe<ConnectionReport>(jsonRef(ConnectionStatusReport));
+const History = Type.Unsafe<{ connector_id: string; transitions: ConnectionChange[] }>(jsonRef(ConnectionHistory));
+const HISTORY_SIZE = { least: 1, most: 1000, default: 100 };
 
-/** Connections to MCP servers: status, tools, one call; below the prefix of the API. */
+/** Connections to MCP servers: status, history, tools, one call; below the prefix of the API. */
 export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions> = async (
   app,
   { sessions, connectors },
 ) => {
   const tags = ['connections'];
+  const requireMcp = mcpConnectors(connectors);
 
-  async function requireMcp(principal: Principal, id: string, missing: () => Error): Promise<Connector> {
-    const connector = await connectors.find(id);
-    if (connector === undefined) throw missing();
-    connectors.requireVisible(principal, connector);
-    if (connector.protocol === 'mcp_streamable_http') return connector;
-    throw new INVALID_ARGUMENT(`Connector with ID ${id} is not of type McpConnector or McpStreamableHttpConnector`);
-  }
-
-  async function visibleReports(principal: Principal): Promise<ConnectionReport[]> {
-    const reports = await sessions.reports();
-    if (principal.access.admin) return reports;
-    const found = await Promise.all(reports.map(({ connector_id: id }) => connectors.find(id)));
-    const visible = found.flatMap((connector) =>
-      connector && connectors.visible(principal, connector) ? connector.id : [],
-    );
-    return reports.filter((report) => visible.includes(report.connector_id));
-  }
+  const visibleReports = (principal: Principal): Promise<ConnectionReport[]> =>
+    sessions.reports(principal.access.admin ? undefined : (connector) => connectors.visible(principal, connector));
 
   app.get(
     '/connectors/_status',
@@ -75,8 +66,26 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
       config: { permission: 'connection:read' },
     },
     async ({ principal, params: { connector_id: id }, query }) => {
-      await requireMcp(principal, id, () => new CONNECTOR_NOT_FOUND(id));
+      await requireMcp(principal, id);
       return sessions.report(id, { probe: truthy(query.probe) });
+    },
+  );
+
+  app.get(
+    '/connectors/:connector_id/_history',
+    {
+      schema: {
+        tags,
+        params: ConnectorId,
+        querystring: HistoryQuery,
+        response: { 200: History },
+      },
+      config: { permission: 'connection:read' },
+    },
+    async ({ principal, params: { connector_id: id }, query }) => {
+      await requireMcp(principal, id);
+      const size = wholeNumber(query.size, 'size', HISTORY_SIZE);
+      return { connector_id: id, transitions: await sessions.history(id, size) };
     },
   );
 
@@ -88,7 +97,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
         config: { permission: `connection:${action}`, emptyBody: 'allowed' },
       },
       async ({ params: { connector_id: id }, principal }) => {
-        const connector = await requireMcp(principal, id, () => new CONNECTOR_NOT_FOUND(id));
+        const connector = await requireMcp(principal, id);
         if (action !== 'reconnect') connectors.requireOwned(principal, action, connector);
         return sessions.act(id, action, principal);
       },
@@ -127,7 +136,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<ConnectionRoutesOptions
       config: { permission: 'connection:call_tool', emptyBody: 'allowed', passesHeaders: true },
     },
     async ({ params: { connector_id: id, tool_name: given }, body, principal, callerHeaders }, reply) => {
-      await requireMcp(principal, id, () => new CONNECTOR_NOT_FOUND(id));
+      await requireMcp(principal, id);
       const values = body?.arguments ?? {};
       if (!isJsonObject(values)) throw new INVALID_ARGUMENT('arguments must be an object');
       const signal = callerGone(reply);

@@ -1,0 +1,239 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isJsonObject, type JsonObject } from '../../src/json.ts';
+import type { AskPerson, PausedCall } from '../../src/mcp/types.ts';
+import { startAskingStatelessServer } from '../support/asking-peers.ts';
+import { type FakeMcpServer, type Reply, startFakeMcpServer } from '../support/fake-mcp-server.ts';
+import { openPool, type Pool, textOf } from './pool.ts';
+
+const FORM: JsonObject = { type: 'object', properties: { city: { type: 'string', default: 'Bergen' } } };
+const elicit = (params: JsonObject): JsonObject => ({ method: 'elicitation/create', params });
+const WHERE = elicit({ mode: 'form', message: 'Where to?', requestedSchema: FORM });
+const SECRET = elicit({
+  message: 'Sign in',
+  requestedSchema: { type: 'object', properties: { password: { type: 'string', default: 'x' } } },
+});
+const asks = (members: JsonObject): Reply => ({ result: { resultType: 'input_required', ...members } });
+const DONE: Reply = { result: { resultType: 'complete', content: [{ type: 'text', text: 'done' }] } };
+
+/** Thrown by whoever pauses a run. */
+class Paused extends Error {
+  readonly paused: PausedCall;
+  constructor(paused: PausedCall) {
+    super('paused');
+    this.paused = paused;
+  }
+}
+
+describe('calls of the stateless era whose answer is questions', () => {
+  let pool: Pool;
+  let server: FakeMcpServer;
+
+  async function serve(
+    calls: readonly Reply[],
+    elicitation: 'decline' | 'accept_defaults' | 'ask',
+    more: { annotations?: JsonObject; config?: object } = {},
+  ): Promise<void> {
+    const tool = { name: 'book', inputSchema: { type: 'object' }, annotations: more.annotations ?? {} };
+    server = await startFakeMcpServer({ modern: true, tools: [tool], on: { 'tools/call': calls } });
+    pool.add('booking', `${server.origin}/mcp`, { config: { elicitation, ...more.config } });
+  }
+  const sent = (): JsonObject[] =>
+    server.of('tools/call').map(({ message }) => (isJsonObject(message?.params) ? message.params : {}));
+  const accept =
+    (city: string): AskPerson =>
+    async (questions) =>
+      Object.fromEntries(Object.keys(questions).map((key) => [key, { action: 'accept' as const, content: { city } }]));
+
+  beforeEach(async () => {
+    pool = await openPool();
+  });
+  afterEach(async () => {
+    await pool.dispose();
+    await server?.stop();
+  });
+
+  it('are made again with the answers, the exact state, the same digits, under a new id', async () => {
+    const requestState = '{"a":1.0}\u2028 ü\\u0041\ud800"';
+    await serve([asks({ inputRequests: { where: WHERE }, requestState }), DONE], 'accept_defaults');
+    const argumentsText = '{"price":1.50,"id":12345678901234567890}';
+    expect(textOf(await pool.call('booking', 'book', {}, { argumentsText }))).toBe('done');
+    const [first, second] = server.of('tools/call');
+    expect(sent()[1]).toMatchObject({
+      name: 'book',
+      inputResponses: { where: { action: 'accept', content: { city: 'Bergen' } } },
+      requestState,
+    });
+    expect(sent()[0]).not.toHaveProperty('requestState');
+    expect(second?.message?.id).not.toBe(first?.message?.id);
+    for (const { body } of server.of('tools/call')) expect(body).toContain(`"arguments":${argumentsText}`);
+  });
+
+  it('declare per request that forms and addresses can be asked, and nothing else', async () => {
+    await serve([DONE], 'decline');
+    await pool.call('booking', 'book');
+    expect(sent()[0]).toHaveProperty(['_meta', 'io.modelcontextprotocol/clientCapabilities'], {
+      elicitation: { form: {}, url: {} },
+    });
+  });
+
+  it('are made again without a state where none was given', async () => {
+    await serve([asks({ inputRequests: { where: WHERE } }), DONE], 'decline');
+    await pool.call('booking', 'book');
+    expect(sent()[1]).toHaveProperty('inputResponses', { where: { action: 'decline' } });
+    expect(sent()[1]).not.toHaveProperty('requestState');
+  });
+
+  it('are made again with nothing but the state where nothing is asked', async () => {
+    await serve([asks({ requestState: 'later' }), DONE], 'decline');
+    expect(textOf(await pool.call('booking', 'book'))).toBe('done');
+    expect(sent()[1]).toHaveProperty('requestState', 'later');
+    expect(sent()[1]).not.toHaveProperty('inputResponses');
+  });
+
+  it('ask a person what may be asked, and answer the rest by policy', async () => {
+    const inputRequests = { where: WHERE, ['__proto__']: SECRET, login: SECRET };
+    await serve([asks({ inputRequests, requestState: 's' }), DONE], 'ask');
+    const seen: [unknown, PausedCall | undefined][] = [];
+    const ask: AskPerson = (questions, paused) => {
+      seen.push([questions, paused]);
+      return accept('Oslo')(questions, paused);
+    };
+    await pool.call('booking', 'book', {}, { ask });
+    const where = { mode: 'form', message: 'Where to?', schema: FORM };
+    const settled = { login: { action: 'decline' }, ['__proto__']: { action: 'decline' } };
+    expect(seen).toEqual([[{ where }, { questions: { where }, settled, requestState: 's', round: 1 }]]);
+    expect(sent()[1]).toHaveProperty('inputResponses', {
+      where: { action: 'accept', content: { city: 'Oslo' } },
+      ...settled,
+    });
+    expect(server.of('tools/call')[1]?.body).toContain('"__proto__":{"action":"decline"}');
+  });
+
+  it('count an unanswered question as cancelled', async () => {
+    await serve([asks({ inputRequests: { toString: WHERE } }), DONE], 'ask');
+    await pool.call('booking', 'book', {}, { ask: async () => ({}) });
+    expect(sent()[1]).toHaveProperty('inputResponses', { toString: { action: 'cancel' } });
+  });
+
+  it('pause, and go on in another process', async () => {
+    const first = asks({ inputRequests: { where: WHERE, login: SECRET }, requestState: 's-1' });
+    const second = asks({ inputRequests: { again: WHERE }, requestState: 's-2' });
+    await serve([first, second, DONE], 'ask');
+    const pause: AskPerson = async (_questions, paused) => {
+      throw paused ? new Paused(paused) : new Error('a call that is under way cannot be paused');
+    };
+    const stopped = await pool.call('booking', 'book', { n: 1 }, { ask: pause }).catch((error: unknown) => error);
+    expect(stopped).toBeInstanceOf(Paused);
+    expect(server.of('tools/call')).toHaveLength(1);
+    const kept = JSON.parse(JSON.stringify((stopped as Paused).paused)) as PausedCall;
+    const rounds: (number | undefined)[] = [];
+    const ask: AskPerson = (questions, paused) => {
+      rounds.push(paused?.round);
+      return accept('Bodø')(questions, paused);
+    };
+    const answers = { where: { action: 'accept' as const, content: { city: 'Oslo' } } };
+    const resumed = await pool.restarted().call('booking', {
+      tool: 'book',
+      argumentsText: '{"n":1}',
+      principal: { id: 'p' } as never,
+      ask,
+      resume: { paused: kept, answers },
+    });
+    expect(textOf(resumed)).toBe('done');
+    expect(rounds).toEqual([2]);
+    expect(sent()[1]).toMatchObject({
+      arguments: { n: 1 },
+      requestState: 's-1',
+      inputResponses: { where: answers.where, login: { action: 'decline' } },
+    });
+    expect(sent()[2]).toMatchObject({ requestState: 's-2', inputResponses: { again: { content: { city: 'Bodø' } } } });
+  });
+
+  it('end after five rounds', async () => {
+    await serve([asks({ inputRequests: { where: WHERE } })], 'accept_defaults');
+    await expect(pool.call('booking', 'book')).rejects.toMatchObject({
+      code: 'invalid_response',
+      message: expect.stringContaining('still asks after 5 rounds of answers'),
+    });
+    expect(server.of('tools/call')).toHaveLength(6);
+    expect((await pool.sessions.report('booking')).status).toBe('connected');
+  });
+
+  it.each(['sampling/createMessage', 'roots/list', 'x/y'])(
+    'fail when asked for %s, which is not offered',
+    async (method) => {
+      await serve([asks({ inputRequests: { where: WHERE, other: { method, params: {} } } })], 'accept_defaults');
+      await expect(pool.call('booking', 'book')).rejects.toThrow(`asking for ${method}, which is not offered`);
+      expect(server.of('tools/call')).toHaveLength(1);
+    },
+  );
+
+  it('fail when too much is asked at once', async () => {
+    const inputRequests = Object.fromEntries(Array.from({ length: 17 }, (_none, index) => [`q${index}`, WHERE]));
+    await serve([asks({ inputRequests })], 'accept_defaults');
+    await expect(pool.call('booking', 'book')).rejects.toThrow('asks more than 16 questions at once');
+    expect(server.of('tools/call')).toHaveLength(1);
+  });
+
+  it('fail when the answer asks for nothing at all', async () => {
+    await serve([asks({})], 'decline');
+    await expect(pool.call('booking', 'book')).rejects.toThrow(/neither inputRequests nor requestState/);
+  });
+
+  it('are not sent again after the answers when their outcome is unknown', async () => {
+    await serve([asks({ inputRequests: { where: WHERE } }), { sse: [] }, DONE], 'accept_defaults');
+    await expect(pool.call('booking', 'book')).rejects.toMatchObject({ code: 'outcome_unknown' });
+    expect(server.of('tools/call')).toHaveLength(2);
+  });
+
+  it('are sent again with the same answers, asked for once, where the tool only reads', async () => {
+    const replies = [asks({ inputRequests: { where: WHERE }, requestState: 's' }), { sse: [] }, DONE];
+    await serve(replies, 'ask', { annotations: { readOnlyHint: true } });
+    let times = 0;
+    const ask: AskPerson = (questions, paused) => {
+      times += 1;
+      return accept('Oslo')(questions, paused);
+    };
+    expect(textOf(await pool.call('booking', 'book', {}, { ask }))).toBe('done');
+    expect(times).toBe(1);
+    const [, second, third] = sent();
+    expect(third).toMatchObject({ inputResponses: second?.inputResponses, requestState: 's' });
+  });
+
+  it('have no time limit of the call run while a person is asked', async () => {
+    const config = { read_timeout: 1, max_total_timeout: 1 };
+    await serve([asks({ inputRequests: { where: WHERE } }), DONE], 'ask', { config });
+    const ask: AskPerson = async (questions, paused) => {
+      await new Promise((resolve) => setTimeout(resolve, 1200));
+      return accept('Oslo')(questions, paused);
+    };
+    expect(textOf(await pool.call('booking', 'book', {}, { ask }))).toBe('done');
+  });
+
+  it('do not go on with a server that meanwhile speaks the session era', async () => {
+    server = await startFakeMcpServer();
+    pool.add('booking', `${server.origin}/mcp`);
+    const resume = { paused: { questions: {}, round: 1, requestState: 's' }, answers: {} };
+    await expect(pool.call('booking', 'echo', {}, { resume })).rejects.toMatchObject({ code: 'version_unsupported' });
+    expect(server.of('tools/call')).toEqual([]);
+  });
+
+  it('take a member of that name for an ordinary one in the session era', async () => {
+    server = await startFakeMcpServer({
+      on: { 'tools/call': { result: { resultType: 'input_required', content: [{ type: 'text', text: 'plain' }] } } },
+    });
+    pool.add('booking', `${server.origin}/mcp`);
+    expect(textOf(await pool.call('booking', 'echo'))).toBe('plain');
+  });
+
+  it('are answered to a server of the second SDK generation', async () => {
+    const peer = await startAskingStatelessServer();
+    try {
+      pool.add('real', peer.url, { config: { elicitation: 'ask' } });
+      const answer = textOf(await pool.call('real', 'book', {}, { ask: accept('Oslo') }));
+      expect(JSON.parse(String(answer))).toEqual({ action: 'accept', content: { city: 'Oslo' } });
+    } finally {
+      await peer.stop();
+    }
+  });
+});
