@@ -2,7 +2,7 @@ import type { Connector } from '../connectors/types.ts';
 import { INVALID_ARGUMENT, NOT_FOUND, UpstreamError } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import { METHOD_NOT_FOUND, remedyFor, rpcCode } from './failures.ts';
-import type { Session } from './session.ts';
+import type { Session } from './session/session.ts';
 import type { ServerContent, UseOptions } from './types.ts';
 
 /** Runs work on the session with a server, opened if need be, once more in a new one when the session was lost. */

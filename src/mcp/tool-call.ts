@@ -4,11 +4,11 @@ import { type CauseCode, INVALID_ARGUMENT, UpstreamError } from '../errors.ts';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue, parseJson } from '../json.ts';
 import { retry } from '../outbound/resilience.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Connection } from './connection.ts';
+import type { Connection } from './connection/connection.ts';
+import type { OpenSession } from './connection/session-lifetimes.ts';
 import { amended } from './failures.ts';
-import { type InputRequired, type RoundReply, throughRounds } from './multi-round.ts';
-import { retryOptions } from './opening.ts';
-import type { OpenSession } from './session-lifetimes.ts';
+import { type InputRequired, type RoundReply, throughRounds } from './session/multi-round.ts';
+import { retryOptions } from './session/opening.ts';
 import type { DiscoveredTool, McpCall, McpCallResult } from './types.ts';
 
 const MAX_DEPTH = 1000;

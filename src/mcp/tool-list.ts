@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
-import { headerParameterFault } from './header-parameters.ts';
+import { headerParameterFault } from './session/header-parameters.ts';
 import type { DiscoveredTool, LeftOutTool, ToolList } from './types.ts';
 import { visibleSchema, visibleText } from './visible-text.ts';
 

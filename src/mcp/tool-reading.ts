@@ -1,11 +1,11 @@
 import type { Connector } from '../connectors/types.ts';
 import { UpstreamError } from '../errors.ts';
-import type { ConnectionList } from './connection-list.ts';
-import { addressOf } from './server-address.ts';
-import type { ListAnswer } from './session.ts';
-import type { OpenSession } from './session-lifetimes.ts';
-import { singleFlight, whileNotAborted } from './shared-work.ts';
-import type { ConnectionStates } from './status.ts';
+import type { ConnectionList } from './connection/connection-list.ts';
+import { addressOf } from './connection/server-address.ts';
+import type { OpenSession } from './connection/session-lifetimes.ts';
+import { singleFlight, whileNotAborted } from './connection/shared-work.ts';
+import type { ConnectionStates } from './connection/status.ts';
+import type { ListAnswer } from './session/session.ts';
 import type { ToolList } from './types.ts';
 
 /** The connection whose tools are read. */

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { declarationOf } from '../../src/connectors/declared-entry.ts';
-import { declaredServers } from '../../src/connectors/declared-servers.ts';
+import { declarationOf } from '../../src/connectors/declared/declared-entry.ts';
+import { declaredServers } from '../../src/connectors/declared/declared-servers.ts';
 import type { McpEndpoint } from '../../src/connectors/types.ts';
 import { CONNECTOR_NOT_FOUND, FORBIDDEN, ID_TAKEN, INVALID_ARGUMENT, UpstreamError } from '../../src/errors.ts';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Declaration, declarationOf } from '../../src/connectors/declared-entry.ts';
+import { type Declaration, declarationOf } from '../../src/connectors/declared/declared-entry.ts';
 import type { JsonObject, JsonValue } from '../../src/json.ts';
 
 const VARIABLES: Readonly<Record<string, string>> = {

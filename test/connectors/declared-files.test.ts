@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type DeclaredServers, readDeclaredServers } from '../../src/connectors/declared-servers.ts';
+import { type DeclaredServers, readDeclaredServers } from '../../src/connectors/declared/declared-servers.ts';
 import { StartupError } from '../../src/errors.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createRedactor } from '../../src/telemetry/redactor.ts';

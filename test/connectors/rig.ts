@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { DeclaredServers } from '../../src/connectors/declared-servers.ts';
+import type { DeclaredServers } from '../../src/connectors/declared/declared-servers.ts';
 import { createConnectors } from '../../src/connectors/service.ts';
 import type { Connectors } from '../../src/connectors/types.ts';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';

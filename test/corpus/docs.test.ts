@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { ACTIONS } from '../../src/mcp/report.ts';
+import { ACTIONS } from '../../src/mcp/connection/report.ts';
 import { ConnectionStatusReport } from '../../src/schemas/connections.ts';
 import { DEFINITIONS } from '../../src/settings/definitions.ts';
 

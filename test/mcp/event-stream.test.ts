@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readEvents, type StreamEvent } from '../../src/mcp/event-stream.ts';
+import { readEvents, type StreamEvent } from '../../src/mcp/http/event-stream.ts';
 
 async function read(chunks: readonly Uint8Array[], onRetry?: (ms: number) => void): Promise<StreamEvent[]> {
   async function* body(): AsyncGenerator<Uint8Array> {

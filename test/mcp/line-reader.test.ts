@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createLineReader } from '../../src/mcp/line-reader.ts';
+import { createLineReader } from '../../src/mcp/process/line-reader.ts';
 
 function reading(maxBytes = 100): {
   lines: string[];

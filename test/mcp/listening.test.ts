@@ -2,7 +2,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, Server as StatelessServer } from '@modelcontextprotocol/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/json.ts';
-import { createReopening } from '../../src/mcp/reopening.ts';
+import { createReopening } from '../../src/mcp/session/reopening.ts';
 import {
   type FakeMcpScript,
   type FakeMcpServer,

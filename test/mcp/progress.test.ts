@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createProgressFeed } from '../../src/mcp/progress.ts';
+import { createProgressFeed } from '../../src/mcp/session/progress.ts';
 import type { CallProgress } from '../../src/mcp/types.ts';
 import { type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
 import { openPool, type Pool } from './pool.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createStderrRing } from '../../src/mcp/stderr-ring.ts';
+import { createStderrRing } from '../../src/mcp/process/stderr-ring.ts';
 
 const plain = (text: string): string => text;
 
