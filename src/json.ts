@@ -38,6 +38,14 @@ export function parseJson(text: string): JsonValue | undefined {
   }
 }
 
+/**
+ * The text with each lone surrogate replaced by U+FFFD: providers refuse a body that holds one. With the `u` flag a whole pair
+ * is another code point.
+ */
+export function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd');
+}
+
 /** How deep JSON of others may nest: far above any real document, far below what recursion survives. */
 export const MAX_REMOTE_DEPTH = 1000;
 

@@ -250,6 +250,7 @@ async function wire(
     now,
     events,
     metrics,
+    shared: company !== 'alone',
     agentsOf: createConnectorAgents({ documents, connectors }),
   });
 
@@ -265,6 +266,7 @@ async function wire(
     audit,
     redactor,
     log,
+    metrics,
     now,
   });
   const modelClient = countModelCalls(createModelClient({ models, connectors, redactor, log, now }), metrics);

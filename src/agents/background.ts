@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { INVALID_ARGUMENT, isCatalogueError, TASK_NOT_FOUND, UpstreamError } from '../errors.ts';
 import type { Limits } from '../identity/limits.ts';
 import { ownerId } from '../identity/ownership.ts';
-import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
 import type { Journal } from '../runs/journal.ts';
 import type { RunRequests } from '../runs/requests.ts';
+import { lostRequests } from '../runs/steps.ts';
 import { UniqueViolation } from '../store/database.ts';
 import type { RunRow } from '../store/runs.ts';
 import type { Tasks } from '../tasks/service.ts';
@@ -14,6 +14,7 @@ import type { ConversationalDeps, TurnRequest, TurnResult } from './runners/turn
 import { createTurnEvents } from './runners/turn-events.ts';
 import { rememberFailure, shownCause } from './runners/turn-memory.ts';
 import { requestOf } from './runners/turn-request.ts';
+import { CANNOT_GO_ON, type Standings, type StandingsDeps } from './standing.ts';
 import { isSuspended, RunSuspended } from './suspension.ts';
 
 /** Runs that go on without their callers: a task shows each, and its owner can answer what it asks. */
@@ -34,19 +35,16 @@ export interface BackgroundDeps extends ConversationalDeps {
   readonly requests: RunRequests;
   readonly tasks: Pick<Tasks, 'create' | 'complete'>;
   readonly limits: Pick<Limits, 'execution'>;
-  /** Somebody with the rights they have now; `undefined`: they cannot be known without signing in. */
-  readonly principalOf: (id: string) => Promise<Principal | undefined>;
+  readonly principalOf: StandingsDeps['principalOf'];
 }
 
-/** Documents of agents as somebody may run them. @throws AGENT_NOT_FOUND, INVALID_ARGUMENT, FORBIDDEN */
-type AgentFor = (principal: Principal, agentId: string) => Promise<JsonObject>;
-
-type Shown = Pick<AttendedTurn, 'run' | 'taskId' | 'memoryId'> & Pick<TurnRequest, 'agentId'>;
+type Shown = Pick<AttendedTurn, 'run' | 'taskId' | 'memoryId' | 'messageId'> & Pick<TurnRequest, 'agentId'>;
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15_000;
+const LEFT_ALONE = 'run left alone: another process drives it';
 
-export function createBackgroundRuns(deps: BackgroundDeps, agentFor: AgentFor): BackgroundRuns {
+export function createBackgroundRuns(deps: BackgroundDeps, standings: Standings): BackgroundRuns {
   const { journal, requests, tasks, limits, database, log } = deps;
   const stopping = new AbortController();
   const running = new Set<Promise<void>>();
@@ -67,34 +65,45 @@ export function createBackgroundRuns(deps: BackgroundDeps, agentFor: AgentFor): 
       const { body, warnings } = await answer();
       const noted = warnings.length === 0 ? {} : { warnings: [...warnings] };
       const response = { memory_id: memoryId, ...body, ...noted };
-      if (await settle(shown, 'completed', response, signal)) events.say('completed');
+      if (await settle(shown, { response }, signal)) events.say('completed');
     } catch (error) {
       if (isSuspended(signal)) return log.info(facts, 'run suspended: it goes on when a server starts');
-      if (error instanceof UniqueViolation) return log.warn(facts, 'run left alone: another process drives it');
+      if (error instanceof UniqueViolation) return log.warn(facts, LEFT_ALONE);
       if (!isCatalogueError(error) && !(error instanceof UpstreamError)) {
         log.error({ err: error, ...facts }, 'a run in the background failed');
       }
-      if (await settle(shown, 'failed', { error_message: shownCause(error) }, signal)) events.say('failed');
+      if (await settle(shown, { cause: shownCause(error) }, signal)) events.say('failed');
     }
   }
 
-  /** The run and its task end together; whether they did, and by this process. */
+  /**
+   * The run ends, and all that ends with it: its task, its requests, and where it failed its question is answered with the
+   * cause. Whether it did, and by this process: one that another drives now is left as it is.
+   */
   async function settle(
-    { run, taskId }: Shown,
-    state: 'completed' | 'failed',
-    response: JsonObject,
+    { run, taskId, memoryId, messageId, agentId }: Shown,
+    outcome: { readonly response: JsonObject } | { readonly cause: string },
     signal: AbortSignal,
   ): Promise<boolean> {
-    const taskState = state === 'completed' ? 'COMPLETED' : 'FAILED';
+    const cause = 'cause' in outcome ? outcome.cause : undefined;
+    const response = 'cause' in outcome ? { error_message: outcome.cause } : outcome.response;
+    const failed = cause !== undefined;
     const write = async (): Promise<boolean> => {
-      await requests.closeRun(run.runId);
-      return database.write(async (within) => {
-        if (!(await run.end(state, within))) return false;
-        await tasks.complete(taskId, taskState, { response }, within).catch(unlessGone);
-        return true;
+      const tell = await database.write(async (within) => {
+        if (!(await run.end(failed ? 'failed' : 'completed', within))) return undefined;
+        await tasks.complete(taskId, failed ? 'FAILED' : 'COMPLETED', { response }, within).catch(unlessGone);
+        if (failed) {
+          const turn = await deps.conversations.begin({ memoryId }, '', { messageId, within });
+          await rememberFailure(cause, { turn }, log, within);
+        }
+        return requests.closeRun(run.runId, within);
       });
+      tell?.();
+      return tell !== undefined;
     };
-    return (await insist(write, `what came of run ${run.runId} was not stored`, signal)) ?? false;
+    const ended = await insist(write, `what came of run ${run.runId} was not stored`, signal);
+    if (ended === false) log.warn({ runId: run.runId, taskId, agentId }, LEFT_ALONE);
+    return ended ?? false;
   }
 
   /** Tries again until the store takes part, or the server stops (`undefined`). */
@@ -117,6 +126,7 @@ export function createBackgroundRuns(deps: BackgroundDeps, agentFor: AgentFor): 
     if (!resumed || taskId === undefined || memoryId === undefined || messageId === undefined || !agentId) return;
     const { row, steps: recorded, log: run } = resumed;
     log.info({ runId, taskId, agentId, steps: recorded.length }, 'run goes on that another process began');
+    await insist(() => requests.lose(lostRequests(recorded)), `requests of run ${runId} were not closed`, signal);
     const stored = { run, taskId, memoryId, messageId, recorded };
     const known = async () => ({ principal: await deps.principalOf(row.principal) });
     const found = await insist(known, `the caller of run ${runId} could not be looked up`, signal);
@@ -124,30 +134,22 @@ export function createBackgroundRuns(deps: BackgroundDeps, agentFor: AgentFor): 
     const { principal } = found;
     const owner = principal === undefined ? row.principal : ownerId(principal);
     await drive({ ...stored, agentId }, owner, signal, async () => {
-      const request = await rebuilt(row, principal, signal).catch(async (error: unknown) => {
-        const turn = await deps.conversations.begin({ memoryId }, '', { messageId });
-        await rememberFailure(shownCause(error), { turn }, log);
-        throw error;
-      });
+      const request = await rebuilt(row, signal);
       const work = (): Promise<TurnResult> => continueTurn(request, stored, deps);
       return limits.execution(request.principal, agentId, work, { admitted: true });
     });
   }
 
-  async function rebuilt(row: RunRow, principal: Principal | undefined, signal: AbortSignal): Promise<TurnRequest> {
+  async function rebuilt(row: RunRow, signal: AbortSignal): Promise<TurnRequest> {
     const { input, passesHeaders } = requestOf(row);
     if (passesHeaders) {
-      throw new INVALID_ARGUMENT(`${CANNOT}: it passed on headers of its caller, which are never stored. Ask again`);
-    }
-    if (principal === undefined) {
       throw new INVALID_ARGUMENT(
-        `${CANNOT}: its caller ${row.principal} is gone, or is only known by a token. Ask again with an API key`,
+        `${CANNOT_GO_ON} after its server stopped: it passed on headers of its caller, which are never stored. Ask again`,
       );
     }
-    if (!principal.access.allows('agent:execute')) {
-      throw new INVALID_ARGUMENT(`${CANNOT}: its caller ${row.principal} may not execute agents any more`);
-    }
-    return { principal, agentId: row.agentId, agent: await agentFor(principal, row.agentId), input, signal };
+    const { agentId } = row;
+    const standing = await standings.of(row.principal, agentId);
+    return { ...standing, agentId, input, signal, renewed: () => standings.renewed(standing.principal, agentId) };
   }
 
   function start(
@@ -194,8 +196,6 @@ export function createBackgroundRuns(deps: BackgroundDeps, agentFor: AgentFor): 
     },
   };
 }
-
-const CANNOT = 'The run cannot go on after its server stopped';
 
 function taskOf(owner: string, { memoryId, messageId }: { memoryId: string; messageId: string }) {
   return {

@@ -3,7 +3,7 @@ import type { Documents } from '../store/documents.ts';
 
 export interface ConnectorAgentsDeps {
   readonly documents: Pick<Documents, 'namesReferencing' | 'names'>;
-  readonly connectors: Pick<Connectors, 'joinedTo'>;
+  readonly connectors: Pick<Connectors, 'joinedTo' | 'joinsAgents'>;
 }
 
 /** An agent as the status of a connector names it. */
@@ -16,7 +16,8 @@ const MAX_AGENTS = 100;
 
 /**
  * Which agents get tools of which connectors: those that name one, then those that a declaration joins it to; at most 100 of
- * each connector. A fixed number of queries, however many connectors are asked for.
+ * each connector. A fixed number of queries, however many connectors are asked for; all agents are read only where a declaration
+ * joins some.
  */
 export function createConnectorAgents({
   documents,
@@ -25,7 +26,7 @@ export function createConnectorAgents({
   return async (connectorIds) => {
     const [naming, all] = await Promise.all([
       documents.namesReferencing('agent', { kind: 'connector', ids: connectorIds }),
-      documents.names('agent'),
+      connectors.joinsAgents(connectorIds) ? documents.names('agent') : [],
     ]);
     const agents = new Map(connectorIds.map((id) => [id, new Map<string, string>()]));
     for (const [connectorId, named] of naming) for (const { id, name } of named) agents.get(connectorId)?.set(id, name);

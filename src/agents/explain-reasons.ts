@@ -1,5 +1,6 @@
 import { speaksMcp } from '../connectors/protocols.ts';
 import type { Connector } from '../connectors/types.ts';
+import type { UpstreamError } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { ConnectionReport } from '../mcp/types.ts';
 import type { Settings } from '../settings/types.ts';
@@ -11,6 +12,19 @@ export interface Reason {
   readonly code: string;
   readonly message: string;
   readonly remedy: string;
+}
+
+/** Something that an agent refers to and that does not work, and which it is. */
+export interface Problem extends Reason {
+  readonly connector_id?: string;
+  readonly model_id?: string;
+  readonly agent_id?: string;
+}
+
+/** How a connection is; `failure`: why its list could not be read though it is open. */
+export interface ConnectionState {
+  readonly report?: ConnectionReport;
+  readonly failure?: UpstreamError;
 }
 
 /** `obstacles` keep calls from working, `notes` do not. */
@@ -28,7 +42,7 @@ export function reason(code: string, message: string, remedy: string): Reason {
 /** What a connection says about all tools of its connector. */
 export function connectionReasons(
   connector: Connector,
-  report: ConnectionReport | undefined,
+  { report, failure }: ConnectionState,
   principal: Principal,
   settings: Pick<Settings, 'flag'>,
 ): Reasons {
@@ -77,14 +91,30 @@ export function connectionReasons(
     case 'connecting':
       return note('connection_connecting', `${of} is being opened; calls wait for it.`, 'Wait for it.');
     default:
-      return { obstacles: [], notes: [] };
+      if (failure === undefined) return { obstacles: [], notes: [] };
+      return obstacle(
+        'list_failed',
+        `${of} is open, and its tools could not be listed (${failure.code}). ${failure.message}`,
+        failure.remedy ?? `POST /_plugins/_ml/connectors/${id}/_reconnect`,
+      );
   }
+}
+
+/** What is said of a connector that does not exist. */
+export function missingReasons(connectorId: string): Reasons {
+  return obstacle(
+    'connector_missing',
+    `There is no connector ${connectorId}.`,
+    'Create the connector, or update the agent so that it names another one.',
+  );
 }
 
 const WITHHELD_REMEDY: Readonly<Record<WithheldCode, string>> = {
   denied_by_policy: 'Change tool_permissions of the agent, or the setting plugins.ml_commons.tool_permission_default.',
-  pin_changed: 'Look at the difference with GET /agents/{id}/_pins, approve it with POST /agents/{id}/_pins/_approve.',
-  pin_new: 'Look at it with GET /agents/{id}/_pins, approve it with POST /agents/{id}/_pins/_approve.',
+  pin_changed:
+    'Look at the difference with GET /_plugins/_ml/agents/{id}/_pins, approve it with POST /_plugins/_ml/agents/{id}/_pins/_approve.',
+  pin_new:
+    'Look at it with GET /_plugins/_ml/agents/{id}/_pins, approve it with POST /_plugins/_ml/agents/{id}/_pins/_approve.',
 };
 
 /** What the agent, its pins and the roles of the caller say about one tool. */
@@ -118,9 +148,7 @@ export function toolReasons(
   }
   if (permission === 'ask') {
     const message = 'Each call waits until a person approves it; in a run that nobody attends it is refused.';
-    notes.push(
-      reason('needs_approval', message, 'Run the agent as a stream or with ?async=true, and answer its requests.'),
-    );
+    notes.push(reason('needs_approval', message, 'Run the agent with ?async=true, and answer its requests.'));
   }
   if (offeredAs !== undefined && offeredAs !== name) notes.push(renamed(name, offeredAs, connector));
   return { obstacles, notes };

@@ -1,4 +1,5 @@
 import { UpstreamError } from '../errors.ts';
+import { wellFormed } from '../json.ts';
 import type { Message, ModelAnswer, ModelEvent, StopReason, ToolCall, Usage } from '../llm/types.ts';
 import type { CallProgress } from '../mcp/types.ts';
 import type {
@@ -11,10 +12,9 @@ import type {
   ToolIntentStep,
   ToolOutcomeStep,
 } from '../runs/steps.ts';
+import { lostOutcome, refusal } from './call-outcomes.ts';
 import { interactionsOf, type LoopAction, type LoopLimits, nextAction, recordableAnswer } from './next-action.ts';
 import { LIMIT_REQUEST, limitText, listedSummary } from './summary.ts';
-import { wellFormed } from './text.ts';
-import { refusal } from './tool-calls.ts';
 
 /** What a run lets others see while it happens. */
 export type LoopEvent =
@@ -95,9 +95,7 @@ async function perform(
       return;
     case 'settle_lost':
       for (const { call, index } of action.calls) {
-        const outcome = refusal(action.turn, index, call, 'aborted', LOST);
-        const { cause: _cause, ...settled } = outcome;
-        await record({ ...settled, outcome: 'unknown', repeatable: false });
+        await record(lostOutcome(action.turn, index, call));
       }
       return;
     case 'answer':
@@ -111,8 +109,6 @@ async function perform(
 
 const CUT_OFF =
   'Error: this call was cut off, send again. The answer ended before it was complete, so nothing of it was run; keep the next one shorter.';
-const LOST =
-  'Error: the outcome is unknown. The platform stopped while this call was under way; it may have been carried out and was not repeated.';
 
 function turnOf(steps: readonly RunStep[]): number {
   return steps.filter((step) => step.kind === 'model_answer').length - 1;

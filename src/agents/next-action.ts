@@ -1,3 +1,4 @@
+import { wellFormed } from '../json.ts';
 import type { Message, ModelAnswer, StopReason, ToolCall } from '../llm/types.ts';
 import {
   type FinalAnswerStep,
@@ -9,7 +10,6 @@ import {
   type RunStep,
   type RunTurn,
 } from '../runs/steps.ts';
-import { wellFormed } from './text.ts';
 
 export interface LoopLimits {
   /** Model calls of one run, the summary at the end not counted. */

@@ -6,19 +6,14 @@ import { isDeployed } from '../models/document.ts';
 import type { Models } from '../models/service.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Documents } from '../store/documents.ts';
+import type { ForeseenTools } from '../tools/foreseen-tools.ts';
 import type { KnownTools } from '../tools/known-tools.ts';
-import { MAX_OFFERED } from '../tools/registry.ts';
+import { MAX_OFFERED } from '../tools/plan.ts';
 import { toolSources } from '../tools/sources.ts';
-import { MCP_ENABLED, type Reason, reason } from './explain-reasons.ts';
+import { MCP_ENABLED, type Problem, type Reason, reason } from './explain-reasons.ts';
+import type { SeenConnector } from './explain-tools.ts';
 import { agentType } from './members.ts';
 import { turnSettings } from './runners/conversational-settings.ts';
-
-/** Something that an agent refers to and that does not work, and which it is. */
-export interface Problem extends Reason {
-  readonly connector_id?: string;
-  readonly model_id?: string;
-  readonly agent_id?: string;
-}
 
 export interface AgentProblemsDeps {
   readonly documents: Pick<Documents, 'get'>;
@@ -26,44 +21,70 @@ export interface AgentProblemsDeps {
   readonly settings: Pick<Settings, 'flag' | 'text'>;
 }
 
-/** A connector that the caller may see, with what keeps its tools from being called. */
-interface SeenConnector extends KnownTools {
-  readonly obstacles: readonly Reason[];
+/** The agent, what is known of its connectors, and what a run would find. */
+interface LookedAtAgent {
+  readonly principal: Principal;
+  readonly agent: JsonObject;
+  readonly known: readonly KnownTools[];
+  /** Those that the caller may see, or that do not exist. */
+  readonly seen: readonly SeenConnector[];
+  readonly foreseen: ForeseenTools;
 }
 
 const SWITCHES = {
   'plugins.ml_commons.agent_framework_enabled': 'agents',
   'plugins.ml_commons.memory_feature_enabled': 'conversation memory',
-  'plugins.ml_commons.remote_inference.enabled': 'remote models',
 } as const;
 
-/** Whatever of the agent's references and settings would make a run fail, or do without tools. */
+/** Whatever of the agent's references and settings would make a run fail (`blocking`), or do without tools. */
 export async function agentProblems(
-  principal: Principal,
-  agent: JsonObject,
-  known: readonly KnownTools[],
-  seen: readonly SeenConnector[],
+  { principal, agent, known, seen, foreseen }: LookedAtAgent,
   deps: AgentProblemsDeps,
-): Promise<Problem[]> {
+): Promise<{ readonly problems: readonly Problem[]; readonly blocking: readonly Problem[] }> {
   const llm = isJsonObject(agent.llm) ? agent.llm : {};
-  return [
-    ...switchedOff(known, deps.settings),
+  const mcpOff = known.length > 0 && !deps.settings.flag(MCP_ENABLED);
+  const connectors = known.map((connector) => connectorProblems(connector, seen, foreseen));
+  const run = [
+    ...switchedOff(deps.settings),
+    ...(principal.access.allows('agent:execute') ? [] : [MAY_NOT_EXECUTE]),
     ...typeProblems(agent),
     ...(typeof llm.model_id === 'string' ? await modelProblems(principal, llm.model_id, deps) : []),
-    ...(await executorProblems(agent, deps)),
-    ...known.flatMap((connector) => connectorProblems(connector, seen)),
-    ...tooManyTools(seen),
   ];
+  const tooMany = tooManyTools(foreseen);
+  const required = known.flatMap(({ connectorId }, at) =>
+    foreseen.failing.includes(connectorId) ? (connectors[at] ?? []) : [],
+  );
+  return {
+    problems: [
+      ...(mcpOff ? [switchOff(MCP_ENABLED, 'MCP connectors')] : []),
+      ...run,
+      ...(await executorProblems(agent, deps)),
+      ...connectors.flat(),
+      ...tooMany,
+    ],
+    blocking: [...run, ...required, ...tooMany],
+  };
 }
 
-function switchedOff(known: readonly KnownTools[], settings: Pick<Settings, 'flag'>): Problem[] {
-  const used = { ...SWITCHES, ...(known.length > 0 && { [MCP_ENABLED]: 'MCP connectors' }) };
-  return Object.entries(used).flatMap(([name, what]) =>
-    settings.flag(name)
-      ? []
-      : reason('feature_disabled', `The use of ${what} is switched off.`, `Set ${name} to true.`),
-  );
+/** `selected_tools` of the agent itself; `undefined` selects all, or cannot be read. */
+export function selectedTools(agent: JsonObject): readonly string[] | undefined {
+  const { selected, problem } = ownSettings(agent);
+  return problem === undefined ? selected : undefined;
 }
+
+function switchedOff(settings: Pick<Settings, 'flag'>): Problem[] {
+  return Object.entries(SWITCHES).flatMap(([name, what]) => (settings.flag(name) ? [] : switchOff(name, what)));
+}
+
+function switchOff(name: string, what: string): Problem {
+  return reason('feature_disabled', `The use of ${what} is switched off.`, `Set ${name} to true.`);
+}
+
+const MAY_NOT_EXECUTE = reason(
+  'may_not_execute',
+  'You need the permission agent:execute to run an agent.',
+  'Have an administrator give you a role with agent:execute.',
+);
 
 function typeProblems(agent: JsonObject): Problem[] {
   const type = agentType(String(agent.type));
@@ -78,12 +99,20 @@ function typeProblems(agent: JsonObject): Problem[] {
       'Take it out of the tools of the agent; MCP servers are named by entries of type MCPTool.',
     ),
   );
+  const { problem } = ownSettings(agent);
+  return [...unserved, ...(problem === undefined ? [] : [problem])];
+}
+
+/** The settings of a run whose request brings none. */
+function ownSettings(agent: JsonObject): {
+  readonly selected?: readonly string[] | undefined;
+  readonly problem?: Problem;
+} {
   try {
-    turnSettings(agent, { question: '', earlier: [], parameters: {} });
-    return unserved;
+    return { selected: turnSettings(agent, { question: '', earlier: [], parameters: {} }).selectedTools };
   } catch (error) {
     if (!isCatalogueError(error)) throw error;
-    return [...unserved, reason('settings_invalid', error.message, 'Correct it by PUT /agents/{id}.')];
+    return { problem: reason('settings_invalid', error.message, 'Correct it by PUT /_plugins/_ml/agents/{id}.') };
   }
 }
 
@@ -142,31 +171,35 @@ async function executorProblems(agent: JsonObject, { documents }: AgentProblemsD
 }
 
 /** Once for each connector: why none of its tools can be called, or why none is known. */
-function connectorProblems({ connectorId, connector, sources }: KnownTools, seen: readonly SeenConnector[]): Problem[] {
-  const required = sources.some((source) => source.required) ? ' The agent requires it: a run fails without it.' : '';
+function connectorProblems(
+  { connectorId, connector }: KnownTools,
+  seen: readonly SeenConnector[],
+  { failing }: ForeseenTools,
+): Problem[] {
+  const required = failing.includes(connectorId) ? ' The agent requires it: a run fails without it.' : '';
   const about = ({ code, message, remedy }: Reason): Problem => ({
     ...reason(code, `${message}${required}`, remedy),
     connector_id: connectorId,
   });
-  if (connector === undefined) {
-    const remedy = 'Create the connector, or update the agent so that it names another one.';
-    return [about(reason('connector_missing', `There is no connector ${connectorId}.`, remedy))];
-  }
   const visible = seen.find((each) => each.connectorId === connectorId);
   if (visible === undefined) {
     const message = "You don't have permission to access this connector.";
     return [about(reason('connector_not_visible', message, 'Ask its owner or an administrator to share it with you.'))];
   }
   if (visible.obstacles.length > 0) return visible.obstacles.map(about);
-  if (visible.tools.length > 0) return [];
-  const message = `The tools of connector "${connector.name}" (${connectorId}) are not known: it was never connected, or it has none.`;
-  return [about(reason('tools_unknown', message, 'Ask again with ?probe=true.'))];
+  if (visible.tools.length > 0 || (visible.report?.left_out ?? []).length > 0) return [];
+  const of = `connector "${connector?.name ?? connectorId}" (${connectorId})`;
+  if (!visible.unlisted) {
+    const remedy = 'Ask the operator of the server; take it out of the agent if nothing is to come.';
+    return [about(reason('no_tools', `The server of ${of} lists no tool.`, remedy))];
+  }
+  const message = `The tools of ${of} are not known yet: it was never listed, the next use lists it.`;
+  return [about(reason('not_listed', message, 'Ask again with ?probe=true.'))];
 }
 
-function tooManyTools(seen: readonly SeenConnector[]): Problem[] {
-  const count = seen.reduce((sum, { offered }) => sum + offered.length, 0);
-  if (count <= MAX_OFFERED) return [];
-  const message = `The agent offers more tools than a model takes (${count} > ${MAX_OFFERED}): its runs are refused.`;
+function tooManyTools({ offered }: ForeseenTools): Problem[] {
+  if (offered <= MAX_OFFERED) return [];
+  const message = `The agent offers more tools than a model takes (${offered} > ${MAX_OFFERED}): its runs are refused.`;
   const remedy = 'Name the ones that are needed with tool_filters, or with selected_tools in the request.';
   return [reason('too_many_tools', message, remedy)];
 }

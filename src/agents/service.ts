@@ -21,6 +21,7 @@ import { readInput } from './input.ts';
 import { agentType, withDefined } from './members.ts';
 import { runConversationalTurn } from './runners/conversational.ts';
 import type { TurnResult } from './runners/turn.ts';
+import { createStandings } from './standing.ts';
 
 export interface Agents {
   /** @throws INVALID_ARGUMENT, ID_TAKEN, FEATURE_DISABLED, MCP_DISABLED */
@@ -68,6 +69,7 @@ const FRAMEWORK = 'plugins.ml_commons.agent_framework_enabled';
 export function createAgents(deps: AgentsDeps): Agents {
   const { documents, settings, sessions, mcpTools, audit, log } = deps;
   const checker = createArgumentChecker();
+  const standings = createStandings({ principalOf: deps.principalOf, agentFor });
 
   function requireFramework(): void {
     if (settings.flag(FRAMEWORK)) return;
@@ -177,7 +179,8 @@ export function createAgents(deps: AgentsDeps): Agents {
   ) {
     const agent = await agentFor(principal, agentId);
     const input = readInput(body, settings);
-    return { principal, agentId, agent, input, ...(callerHeaders && { callerHeaders }) };
+    const renewed = () => standings.renewed(principal, agentId);
+    return { principal, agentId, agent, input, renewed, ...(callerHeaders && { callerHeaders }) };
   }
 
   /** Whether a connector of the agent is given header fields of this caller. */
@@ -187,7 +190,7 @@ export function createAgents(deps: AgentsDeps): Agents {
     return connectors.some((found) => found !== undefined && Object.keys(passedHeaders(found, sent)).length > 0);
   }
 
-  const background = createBackgroundRuns({ ...deps, checker }, agentFor);
+  const background = createBackgroundRuns({ ...deps, checker }, standings);
 
   return {
     async register(principal, body) {
@@ -227,10 +230,8 @@ export function createAgents(deps: AgentsDeps): Agents {
         return { name: String(document.name), body: document, references: referencesOf(document) };
       });
       if (outcome.result === 'not_found') throw new NOT_FOUND(`Failed to get agent with ID ${id}`);
-      if (released.length > 0) {
-        await mcpTools.deleteNames(id);
-        await releaseSessions(principal, id, released, `agent ${id} no longer names this connector`);
-      }
+      // The names of their tools stay taken: another tool under one of them would be meant by rules that were not written for it.
+      await releaseSessions(principal, id, released, `agent ${id} no longer names this connector`);
       if (documentOf !== undefined) await pinTools(id, documentOf.now, documentOf.before);
       await audit.record({ principal: principal.id, action: 'agent.update', outcome: 'ok', agentId: id });
       return outcome;

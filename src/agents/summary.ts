@@ -1,5 +1,5 @@
+import { wellFormed } from '../json.ts';
 import { foldSteps, type RunStep } from '../runs/steps.ts';
-import { wellFormed } from './text.ts';
 
 /** What the model is asked when a run has used up its model calls. */
 export const LIMIT_REQUEST =

@@ -1,8 +1,3 @@
-/** The text with every lone surrogate replaced: providers refuse a body that holds one. */
-export function wellFormed(text: string): string {
-  return text.replace(/\p{Surrogate}/gu, '\ufffd');
-}
-
 /** The first `limit` UTF-16 units of a text, with a visible mark when something is missing. */
 export function cut(text: string, limit: number): string {
   if (text.length <= limit) return text;

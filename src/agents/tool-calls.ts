@@ -1,19 +1,20 @@
-import type { ToolCall } from '../llm/types.ts';
-import type { CallProgress, McpCall } from '../mcp/types.ts';
+import { FORBIDDEN } from '../errors.ts';
+import { wellFormed } from '../json.ts';
+import type { AskPerson, CallProgress, McpCall, PausedCall } from '../mcp/types.ts';
 import { REQUEST_LIFE_MS } from '../runs/requests.ts';
-import type { CallStep, NotRunCause, RunCall, ToolIntentStep, ToolOutcomeStep } from '../runs/steps.ts';
-import type { ArgumentChecker } from '../tools/arguments.ts';
-import type { Tool, ToolContext, ToolResult, WithheldTool } from '../tools/tool.ts';
-import { askApproval, askQuestions, type CallScope, type People } from './call-requests.ts';
-import { createSlots, type Slots } from './slots.ts';
+import type { CallSource, CallStep, RunCall, ToolIntentStep, ToolOutcomeStep } from '../runs/steps.ts';
+import type { Tool, ToolContext, ToolResult } from '../tools/tool.ts';
+import { lostOutcome, refusal, stoppedOutcome } from './call-outcomes.ts';
+import { askApproval, askQuestions, type CallScope, type People, resumedAnswers, withdraw } from './call-requests.ts';
+import { type Offer, type Prepared, prepare, type Refused } from './prepared-call.ts';
+import { createSlots, type Slot, type Slots } from './slots.ts';
 import { isSuspended } from './suspension.ts';
-import { cut, wellFormed } from './text.ts';
+import { cut } from './text.ts';
 
-export interface ToolCallOptions {
-  readonly tools: readonly Tool[];
-  /** Tools that are not offered, of which the model may know all the same. */
-  readonly withheld?: readonly WithheldTool[];
-  readonly checker: ArgumentChecker;
+/** The offer, and the principal of the context, are read for each call anew: `renew` may have changed them. */
+export interface ToolCallOptions extends Offer {
+  /** Looks up again what may be called and in whose name, after a wait for people. @throws why the run cannot go on */
+  readonly renew?: () => Promise<void>;
   readonly context: Omit<ToolContext, 'ask' | 'resume' | 'onProgress'>;
   /**
    * Calls of one model answer that run at the same time; a call that waits for a person does not count. 1 runs them one
@@ -30,9 +31,6 @@ export interface ToolCallOptions {
   readonly onProgress?: (call: ToolIntentStep, progress: CallProgress) => void;
 }
 
-type Refused = { readonly refused: NotRunCause; readonly text: string };
-type Prepared = { readonly tool: Tool; readonly argumentsText: string } | Refused;
-
 /** How calls of one answer stand to each other. */
 interface Company {
   readonly slots: Slots;
@@ -42,7 +40,6 @@ interface Company {
   readonly failed: () => boolean;
 }
 
-const SHOWN_SCHEMA = 4000;
 const PROGRESS_MS = 200;
 const CANCELLED: Refused = { refused: 'aborted', text: 'Error: not run, the request was cancelled' };
 
@@ -75,38 +72,125 @@ export async function runToolCalls(turn: number, calls: readonly RunCall[], opti
 }
 
 async function runOne(turn: number, runCall: RunCall, options: ToolCallOptions, company: Company): Promise<void> {
-  const { call, index } = runCall;
-  const { context, record } = options;
-  const refuse = ({ refused, text }: Refused) => record(refusal(turn, index, call, refused, text));
-  const prepared = begin(context.signal) ?? prepare(call, options);
-  if ('refused' in prepared) return refuse(prepared);
-  const { tool, argumentsText } = prepared;
+  const { call, index, approval, round } = runCall;
+  const { context, record, people } = options;
   const place = { turn, index, callId: call.id };
-  const { people } = options;
-  const scope = people && { place, tool, argumentsText, people, record, signal: company.signal };
-  const forbidden = await forbiddance(runCall, tool, scope, context.signal);
-  if (forbidden !== undefined) return refuse(forbidden);
-  const { round } = runCall;
-  const resume =
-    scope && round
-      ? { paused: round.paused, answers: await askQuestions(scope, round.paused.questions, round.paused, round.asked) }
-      : undefined;
-  await company.slots.take();
+  const begunWith: (CallSource | undefined)[] = [];
+  let open = [...(approval ? [approval] : []), ...(round?.asked ?? [])].filter(({ answer }) => answer === undefined);
+  let approved = false;
+  let resume: McpCall['resume'];
+
+  async function refuse({ refused, text }: Refused): Promise<void> {
+    if (people !== undefined) await withdraw(people, open, company.signal);
+    await record(hasLeft(runCall) ? lostOutcome(turn, index, call) : refusal(turn, index, call, refused, text));
+  }
+  async function renew(tool: Tool): Promise<void> {
+    begunWith.push(tool.source);
+    await options.renew?.();
+  }
+
+  for (;;) {
+    const prepared = begin(context.signal) ?? prepare(runCall, options, begunWith);
+    if ('refused' in prepared) return refuse(prepared);
+    const { tool } = prepared;
+    if (hasLeft(runCall) && !tool.repeatable) return record(lostOutcome(turn, index, call));
+    const scope = people && { place, ...prepared, people, record, signal: company.signal };
+    if (!approved && (tool.permission === 'ask' || approval !== undefined)) {
+      const forbidden = await forbiddance(runCall, tool, scope, context.signal);
+      open = open.filter((asked) => asked !== approval);
+      if (forbidden !== undefined) return refuse(forbidden);
+      approved = true;
+      if (approval?.answer === undefined) {
+        await renew(tool);
+        continue;
+      }
+    }
+    if (scope && round && resume === undefined) {
+      resume = { paused: round.paused, answers: await resumedAnswers(scope, round) };
+      open = [];
+      await renew(tool);
+      continue;
+    }
+    return perform(runCall, { place, prepared, approved, begunWith, scope, resume }, options, company);
+  }
+}
+
+/** A call that nothing stands against. */
+interface Cleared {
+  readonly place: Pick<ToolIntentStep, 'turn' | 'index' | 'callId'>;
+  readonly prepared: Prepared;
+  readonly approved: boolean;
+  readonly begunWith: readonly (CallSource | undefined)[];
+  readonly scope: CallScope | undefined;
+  readonly resume: McpCall['resume'];
+}
+
+async function perform(runCall: RunCall, cleared: Cleared, options: ToolCallOptions, company: Company): Promise<void> {
+  const { call } = runCall;
+  const { place, prepared, scope, resume } = cleared;
+  const { context, record } = options;
+  const { tool, argumentsText } = prepared;
+  const { turn, index } = place;
+  const slot = await company.slots.take();
+  const asking = createAsking(scope, slot);
   try {
     if (company.failed()) return;
     const cancelled = begin(context.signal);
-    if (cancelled !== undefined) return await refuse(cancelled);
+    if (cancelled !== undefined) return await record(refusal(turn, index, call, cancelled.refused, cancelled.text));
     const { repeatable, source } = tool;
     const from = source ? { connectorId: source.connectorId, serverTool: source.tool } : {};
     const named = { ...place, offeredName: call.name };
     const intent: ToolIntentStep = { kind: 'tool_intent', ...named, ...from, argumentsText, repeatable };
     await record(intent);
-    const result = await execute(tool, argumentsText, contextOf(intent, options, scope, resume, company.slots));
+    let stopped: Stopped | undefined;
+    let over = false;
+    const answered = async (paused: PausedCall | undefined): Promise<void> => {
+      if (over) return;
+      const now = await standsStill(runCall, cleared, options).catch((error: unknown) => {
+        stopped ??= { error };
+        throw error;
+      });
+      if ('refused' in now) {
+        stopped ??= { outcome: stoppedOutcome(place, call, now, paused) };
+        throw new FORBIDDEN(now.text);
+      }
+      if (paused !== undefined) await record({ ...intent, repeatable: repeatable && now.tool.repeatable });
+    };
+    const result = await execute(tool, argumentsText, contextOf(intent, options, asking?.by(answered), resume));
+    over = true;
+    await asking?.end();
+    if (stopped !== undefined) return await settleStopped(stopped, record);
     if (isSuspended(context.signal) && isUnsettled(result, repeatable)) throw context.signal.reason;
     await record({ kind: 'tool_outcome', ...named, ...finalize(result, options.resultLimit), repeatable });
   } finally {
-    company.slots.give();
+    slot.end();
   }
+}
+
+/** Why a call went no further once a person had answered. */
+type Stopped = { readonly error: unknown } | { readonly outcome: ToolOutcomeStep };
+
+async function settleStopped(stopped: Stopped, record: ToolCallOptions['record']): Promise<void> {
+  if ('error' in stopped) throw stopped.error;
+  await record(stopped.outcome);
+}
+
+/** Whether the call may still be made, after a person was asked while it was under way. @throws why the run cannot go on */
+async function standsStill(
+  runCall: RunCall,
+  { prepared, approved, begunWith }: Cleared,
+  options: ToolCallOptions,
+): Promise<Prepared | Refused> {
+  await options.renew?.();
+  const now = prepare(runCall, options, [...begunWith, prepared.tool.source]);
+  if ('refused' in now || approved || now.tool.permission !== 'ask') return now;
+  const text = `Error: not run. Since ${runCall.call.name} was called, its calls need the approval of a person. Call it again to ask for it.`;
+  return { refused: 'needs_approval', text };
+}
+
+/** Whether a process that is gone has made the call, and nobody learnt its end. */
+function hasLeft({ intent, round }: RunCall): boolean {
+  return intent !== undefined && round === undefined;
 }
 
 /** Why a call is not begun. @throws the reason of a suspension: the call is made when the run goes on */
@@ -146,27 +230,43 @@ async function forbiddance(
 /** What the tool is run with: in an attended run it can ask, and does not hold up other calls while it waits. */
 function contextOf(
   intent: ToolIntentStep,
-  { context, record, onProgress }: ToolCallOptions,
-  scope: CallScope | undefined,
+  { context, onProgress }: ToolCallOptions,
+  ask: AskPerson | undefined,
   resume: McpCall['resume'],
-  slots: Slots,
 ): ToolContext {
   return {
     ...context,
-    ...(scope && {
-      async ask(questions, paused) {
-        slots.give();
-        try {
-          const answers = await askQuestions(scope, questions, paused);
-          if (paused !== undefined) await record(intent);
-          return answers;
-        } finally {
-          await slots.take();
-        }
-      },
-    }),
+    ...(ask && { ask }),
     ...(resume && { resume }),
     ...(onProgress && { onProgress: spaced((progress) => onProgress(intent, progress)) }),
+  };
+}
+
+interface Asking {
+  /** `answered` is awaited before the server has the answers. */
+  by(answered: (paused: PausedCall | undefined) => Promise<void>): AskPerson;
+  /** The call is over: what it still asks is withdrawn. Settles when nothing of that is under way. */
+  end(): Promise<void>;
+}
+
+function createAsking(scope: CallScope | undefined, slot: Slot): Asking | undefined {
+  if (scope === undefined) return undefined;
+  const over = new AbortController();
+  const open = new Set<Promise<unknown>>();
+  return {
+    by: (answered) => (questions, paused, withdrawn) =>
+      slot.without(async () => {
+        const ended = withdrawn === undefined ? over.signal : AbortSignal.any([withdrawn, over.signal]);
+        const answers = askQuestions(scope, questions, paused, { withdrawn: ended });
+        open.add(answers);
+        await answers.finally(() => open.delete(answers));
+        await answered(paused);
+        return answers;
+      }),
+    async end() {
+      over.abort('The call it belongs to has ended');
+      await Promise.allSettled(open);
+    },
   };
 }
 
@@ -178,24 +278,6 @@ function spaced(tell: (progress: CallProgress) => void): (progress: CallProgress
     last = time;
     tell(progress);
   };
-}
-
-function prepare(call: ToolCall, { tools, withheld = [], checker }: ToolCallOptions): Prepared {
-  const tool = tools.find(({ spec }) => spec.name === call.name);
-  if (tool === undefined) {
-    const blocked = withheld.find(({ offeredAs, code }) => offeredAs === call.name && code !== 'denied_by_policy');
-    if (blocked !== undefined) {
-      return { refused: 'needs_approval', text: `Error: the tool ${call.name} was not called: ${blocked.message}` };
-    }
-    const names = tools.length === 0 ? 'none' : tools.map(({ spec }) => spec.name).join(', ');
-    return { refused: 'unknown_tool', text: `Error: unknown tool ${call.name}; available: ${names}` };
-  }
-  const fault = checker.check(call.arguments, tool.spec.inputSchema);
-  if (fault === undefined) return { tool, argumentsText: call.arguments };
-  const schema = cut(JSON.stringify(tool.spec.inputSchema), SHOWN_SCHEMA);
-  const said = fault.cause === 'malformed_arguments' ? 'are' : 'do not fit the schema:';
-  const text = `Error: the arguments of ${call.name} ${said} ${fault.message}. Nothing was run; send the call again with a JSON object of this schema: ${schema}`;
-  return { refused: fault.cause, text };
 }
 
 async function execute(tool: Tool, argumentsText: string, context: ToolContext): Promise<ToolResult> {
@@ -210,26 +292,4 @@ async function execute(tool: Tool, argumentsText: string, context: ToolContext):
 function finalize(result: ToolResult, limit: number): ToolResult {
   const marked = result.isError && !/^error\b/i.test(result.text) ? `Error: ${result.text}` : result.text;
   return { ...result, text: cut(wellFormed(marked), limit) };
-}
-
-/** The outcome of a call that is answered without being run. */
-export function refusal(
-  turn: number,
-  index: number,
-  call: ToolCall,
-  cause: NotRunCause,
-  text: string,
-): ToolOutcomeStep {
-  return {
-    kind: 'tool_outcome',
-    turn,
-    index,
-    callId: call.id,
-    offeredName: call.name,
-    text,
-    isError: true,
-    outcome: 'not_run',
-    cause,
-    repeatable: true,
-  };
 }

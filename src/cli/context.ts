@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { JsonObject, JsonValue } from '../json.ts';
 import type { Api } from './api.ts';
+import { CommandFailure, EXIT } from './failure.ts';
 import { jsonText } from './output.ts';
 import type { Terminal } from './password.ts';
 
@@ -39,7 +40,8 @@ export function named(answer: JsonObject): [name: string, record: JsonObject][] 
   return Object.entries(answer) as [string, JsonObject][];
 }
 
-/** One segment of a path. */
+/** One segment of a path. @throws CommandFailure for the two names that walk up a path, however they are written */
 export function segment(name: string): string {
+  if (name === '.' || name === '..') throw new CommandFailure(`${name} is no id and no name`, EXIT.usage);
   return encodeURIComponent(name);
 }

@@ -19,6 +19,10 @@ const ACTIONS = {
   disable: 'close a connection and open none until it is enabled',
   enable: 'allow connections again',
 } as const;
+/** Of what a local server wrote to its standard error, the newest. */
+const SHOWN_LINES = 10;
+/** Of the labels of a status. */
+const WIDTH = 14;
 const LONGEST_INPUT = 10_000_000;
 /** Longer than any call the server waits for with its own defaults. */
 const CALL_MS = 330_000;
@@ -59,6 +63,9 @@ export function addMcpVerbs(program: Command, context: CommandContext): void {
     verb(mcp, `${action} <connector>`, description).action(async (id: string, options: CommonOptions) => {
       const answer = await api.request('POST', `${at(id)}/_${action}`);
       show(context, options, answer, () => described(answer));
+      if (answer.status === 'failed' || answer.status === 'auth_required') {
+        throw new CommandFailure(`The connection of ${id} is ${answer.status} after ${action}`, EXIT.failed);
+      }
     });
   }
 
@@ -105,22 +112,48 @@ function change({ time: at, from, to, cause, code, message }: JsonObject): strin
 function described(report: JsonObject): string {
   const { connector_id: id, name, status, since, last_success_time: success, protocol_version: protocol } = report;
   const error = isJsonObject(report.error) ? report.error : undefined;
+  const tools = objects(report.tools);
   const lines: (readonly [string, string])[] = [
     ['connector', `${text(id)} (${text(name)})`],
     ['status', `${text(status)} since ${time(since)}`],
     ['origin', `${text(report.origin)}, ${text(report.transport)}`],
     ['last success', time(success)],
     ['protocol', text(protocol)],
-    ['tools', listed(objects(report.tools).map((tool) => tool.name ?? ''))],
+    ['tools', listed(tools.filter((tool) => !isLeftOut(tool)).map((tool) => tool.name ?? ''))],
     ['error', error === undefined ? '' : `${text(error.code)}: ${text(error.message)}`],
     ['remedy', text(error?.remedy)],
     ['next attempt', time(error?.next_retry_time)],
+    ['breaker', breaker(report.breaker)],
+    ['left out', reasons(tools.filter(isLeftOut))],
+    ['renamed', reasons(tools.filter((tool) => !isLeftOut(tool)))],
+    ['warnings', Array.isArray(report.warnings) ? report.warnings.map(text).join('\n') : ''],
     ['agents', listed(objects(report.agents).map((agent) => agent.name ?? ''))],
-    ['stderr', Array.isArray(report.stderr) ? report.stderr.map(text).join('\n') : ''],
+    ['stderr', Array.isArray(report.stderr) ? report.stderr.slice(-SHOWN_LINES).map(text).join('\n') : ''],
     ['actions', listed(report.actions)],
   ];
   const present = lines.filter(([, value]) => value !== '');
-  return present.map(([label, value]) => `${`${label}:`.padEnd(14)}${plainText(value)}`).join('\n');
+  return present.map(([label, value]) => `${`${label}:`.padEnd(WIDTH)}${indented(value)}`).join('\n');
+}
+
+/** Nothing that a server wrote begins a line, where it could look like one of ours. */
+function indented(value: string): string {
+  return plainText(value).replaceAll('\n', `\n${' '.repeat(WIDTH)}`);
+}
+
+function breaker(value: JsonValue | undefined): string {
+  if (!isJsonObject(value) || value.state === 'closed') return '';
+  const retry = value.retry_time === undefined ? '' : `, one try is let through at ${time(value.retry_time)}`;
+  return `${text(value.state)} after ${text(value.failures)} failures in a row${retry}`;
+}
+
+function isLeftOut({ state }: JsonObject): boolean {
+  return state === 'left_out';
+}
+
+/** Tools of which something is to be said, one a line. */
+function reasons(tools: readonly JsonObject[]): string {
+  const told = tools.filter(({ reason }) => reason !== undefined);
+  return told.map(({ name, reason }) => `${text(name)}: ${text(reason)}`).join('\n');
 }
 
 /** Text as it is; of anything else what it is. */

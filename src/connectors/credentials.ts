@@ -39,7 +39,8 @@ export function createCredentials(deps: { documents: Documents; vault: Vault; re
         return values;
       } catch (error) {
         const current = await documents.get(kind, id);
-        if (current?.version === connector.revision) throw error;
+        const revision = kind === 'connector' ? current?.seqNo : current?.version;
+        if (revision === connector.revision) throw error;
         throw new CONFLICT(`Connector ${connector.name} was changed while the request was prepared. Send it again.`);
       }
     },

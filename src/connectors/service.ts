@@ -19,7 +19,7 @@ import { type DeclaredServers, declaredServers } from './declared/declared-serve
 import { endpointPolicy } from './endpoint-policy.ts';
 import { createExecutor } from './executor.ts';
 import { ignoredHeaders } from './headers.ts';
-import type { Connector, Connectors } from './types.ts';
+import type { Connector, ConnectorChange, Connectors } from './types.ts';
 import { type Draft, readCreate, readUpdate, refuseInlineAccess } from './validation.ts';
 
 const REMOTE_INFERENCE = 'plugins.ml_commons.remote_inference.enabled';
@@ -71,7 +71,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     enabled: () => settings.flag(MODEL_ACCESS_CONTROL),
     noun: 'model_group',
   });
-  const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
+  const listeners: ((id: string, change: ConnectorChange) => void | Promise<void>)[] = [];
 
   function taintGiven({ credential }: JsonObject): void {
     if (!isJsonObject(credential)) return;
@@ -106,7 +106,7 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
     throw new FORBIDDEN(`You don't have permission to ${verb} the connector, connector id: ${id}`);
   }
 
-  async function announce(id: string, change: 'updated' | 'deleted'): Promise<void> {
+  async function announce(id: string, change: ConnectorChange): Promise<void> {
     const outcomes = await Promise.allSettled(listeners.map(async (listener) => listener(id, change)));
     for (const outcome of outcomes) {
       if (outcome.status === 'rejected')
@@ -184,11 +184,12 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       throw error;
     }
     warnOfIgnoredHeaders(connector);
+    await announce(id, 'created');
     await record(principal, 'connector.create', id);
     return { connector_id: id };
   }
 
-  const connectors: Omit<Connectors, 'localServer' | 'joinedTo'> = {
+  const connectors: Omit<Connectors, 'localServer' | 'joinedTo' | 'joinsAgents'> = {
     ...executor,
     create,
     get: async (principal, id) => {
@@ -210,18 +211,18 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       for (let attempt = 0; attempt < UPDATE_ATTEMPTS; attempt += 1) {
         const current = await stored(id);
         requireOwned(principal, 'update', current);
-        const before = connectorOf(id, current.body, current.version);
+        const before = connectorOf(id, current.body, current.seqNo);
         const { document: read, ...content } = await changed(before, current.body, body);
         const document = withOwnership(read, ownership.forUpdate(principal, ownershipOf(current.body), body));
         if (!Object.keys(body).every((name) => SHARING.includes(name))) await refuseDeployed(principal, id);
         let isCurrent = true;
-        const outcome = await documents.update('connector', id, ({ version }) => {
-          isCurrent = version === current.version;
+        const outcome = await documents.update('connector', id, ({ seqNo }) => {
+          isCurrent = seqNo === current.seqNo;
           return isCurrent ? { ...content, body: document } : undefined;
         });
         if (outcome.result === 'not_found') throw new CONNECTOR_NOT_FOUND(id);
         if (!isCurrent) continue;
-        warnOfIgnoredHeaders(connectorOf(id, document, outcome.version));
+        warnOfIgnoredHeaders(connectorOf(id, document, outcome.seqNo));
         await announce(id, 'updated');
         await record(principal, 'connector.update', id);
         return outcome;
@@ -243,16 +244,16 @@ export function createConnectors(deps: ConnectorsDeps): Connectors {
       return outcome;
     },
     load: async (id) => {
-      const { body, version } = await stored(id);
-      return connectorOf(id, body, version);
+      const { body, seqNo } = await stored(id);
+      return connectorOf(id, body, seqNo);
     },
     find: async (id) => {
       const document = await documents.get('connector', id);
-      return document && connectorOf(id, document.body, document.version);
+      return document && connectorOf(id, document.body, document.seqNo);
     },
     list: async () => {
       const all = await documents.list('connector');
-      return all.map(({ id, body, version }) => connectorOf(id, body, version));
+      return all.map(({ id, body, seqNo }) => connectorOf(id, body, seqNo));
     },
     prepareInline: async (owner, body, current) => {
       refuseInlineAccess(body, accessControl());

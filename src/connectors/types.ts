@@ -47,7 +47,7 @@ export interface Connector {
   readonly actions?: readonly ConnectorAction[];
   /** As it is in force, defaults of the protocol filled in. */
   readonly clientConfig: ClientConfig;
-  /** Grows with each update: a session opened under another revision is stale. */
+  /** Grows with each update, also when it is deleted and made anew: a session of an older revision is stale. */
   readonly revision: number;
   /** Absent for one that nobody owns. */
   readonly ownership?: Ownership;
@@ -63,6 +63,10 @@ export interface DeclaredServer {
   readonly agents: readonly string[];
   /** Why it cannot be used at all: a name that is taken, a variable that is not set, an entry that is not valid. */
   readonly problem?: { readonly code: CauseCode; readonly message: string; readonly remedy: string };
+  /** What does not keep it from working. */
+  readonly warnings?: readonly string[];
+  /** Members of `client_config` that `timeout` of the entry sets. */
+  readonly limitsOfTimeout?: readonly ('connection_timeout' | 'read_timeout')[];
 }
 
 /** A child process as it is started: no shell, this environment and no other. Never logged. */
@@ -108,6 +112,9 @@ export interface ActionResponse {
   readonly body: string;
 }
 
+/** What became of a stored connector. */
+export type ConnectorChange = 'created' | 'updated' | 'deleted';
+
 export interface Connectors {
   create(principal: Principal, body: JsonObject): Promise<{ connector_id: string }>;
   /** The document as `GET` shows it. @throws CONNECTOR_NOT_FOUND, FORBIDDEN */
@@ -145,10 +152,12 @@ export interface Connectors {
   localServer(connector: Connector): Promise<LocalServer>;
   /** Ids of the declared servers that join an agent which does not name them, in the order of their declaration. */
   joinedTo(agent: { readonly id: string; readonly name: string }): readonly string[];
+  /** Whether one of them is a declared server that joins agents. */
+  joinsAgents(connectorIds: readonly string[]): boolean;
   /** Whether the template of an action holds a placeholder of that parameter name. */
   hasPlaceholder(connector: Connector, actionType: string, parameter: string): boolean;
   /** Renders and sends one action, retries by `clientConfig`. Answers of any status are returned, not thrown. */
   execute(connector: Connector, request: ActionRequest): Promise<ActionResponse>;
-  /** Called after an update or a delete has been stored. */
-  onChange(listener: (id: string, change: 'updated' | 'deleted') => void | Promise<void>): void;
+  /** Called after a change has been stored, and before it is answered. */
+  onChange(listener: (id: string, change: ConnectorChange) => void | Promise<void>): void;
 }

@@ -1,4 +1,4 @@
-import { type ExceptionName, isCatalogueError, UpstreamError } from '../errors.ts';
+import { type CauseCode, type ExceptionName, isCatalogueError, UpstreamError } from '../errors.ts';
 
 /** What an answer may say about a failure, whatever its envelope. */
 export interface ErrorReport {
@@ -82,20 +82,29 @@ export function reportError(error: unknown): ErrorReport {
 
 function reportUpstream(error: UpstreamError): ErrorReport {
   const stop = /[.!?…]$/.test(error.message) ? '' : '.';
-  const remedy = error.remedy !== undefined && !error.message.includes(error.remedy) ? `${stop} ${error.remedy}` : '';
-  const retry =
-    error.retryAfterMs ?? (error.nextRetryTime === undefined ? undefined : error.nextRetryTime - Date.now());
+  const remedy = error.remedy !== undefined && !error.message.includes(error.remedy) ? ` ${error.remedy}` : '';
+  const planned = error.nextRetryTime === undefined ? undefined : error.nextRetryTime - Date.now();
+  // A call that may have run is not to be made again, by no client that obeys a header.
+  const retry = error.retryAfterMs ?? (error.delivered === 'unknown' ? undefined : planned);
   const cause = reportCause(error.cause);
   return {
     status: error.statusCode,
     exception: error.exception,
-    reason: `${error.message}${remedy}`,
+    reason:
+      error.remedy === undefined ? error.message : `${error.message}${stop}${remedy}${causeOf(error.code, planned)}`,
     parsing: false,
     bug: false,
     ...(error.action === undefined ? {} : { action: error.action }),
     ...(retry === undefined ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(retry / 1000)) }),
     ...(cause === undefined ? {} : { cause }),
   };
+}
+
+/** The cause code, and when it is tried again by itself. */
+function causeOf(code: CauseCode, plannedMs: number | undefined): string {
+  const next =
+    plannedMs === undefined || plannedMs < 1 ? '' : `, next attempt to connect in ${Math.ceil(plannedMs / 1000)} s`;
+  return ` [${code}${next}]`;
 }
 
 /** Only causes that were written for a caller are shown; what a library threw below stays in the log. */

@@ -33,6 +33,24 @@ async function* counted(
   }
 }
 
+/** The same for a call that is no stream. What fails at the remote side `failed`, what the catalogue refuses never left. */
+export async function countModelCall<T>(
+  work: () => Promise<T>,
+  metrics: Pick<Metrics, 'modelCall'> | undefined,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  try {
+    const answer = await work();
+    metrics?.modelCall({ outcome: 'ok' });
+    return answer;
+  } catch (error) {
+    const refused = isCatalogueError(error) && !(error instanceof UpstreamError);
+    const outcome = signal?.aborted ? 'cancelled' : refused ? 'refused' : 'failed';
+    metrics?.modelCall({ outcome, ...(outcome !== 'cancelled' && { code: codeOf(error) }) });
+    throw error;
+  }
+}
+
 /** One of a bounded number of words. */
 function codeOf(error: unknown): string {
   return error instanceof UpstreamError || isCatalogueError(error) ? error.code : 'internal';

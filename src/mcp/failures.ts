@@ -1,6 +1,7 @@
 import { type CauseCode, UpstreamError, type UpstreamFailure } from '../errors.ts';
 import { exceedsDepth, isJsonObject, type JsonObject, type JsonValue, MAX_REMOTE_DEPTH, parseJson } from '../json.ts';
 import { SIGN_IN } from './failure-kinds.ts';
+import { type Limit, limitNameOf, type RemedyFor, remedyFor, remedyForLimit } from './remedies.ts';
 import { unsmuggled } from './visible-text.ts';
 
 /** The server a failure is about, as its owner knows it. */
@@ -13,43 +14,13 @@ export interface Side {
   readonly clean: (text: string) => string;
   /** The same for what the server says to the model: results and tool definitions. */
   readonly cleanContent: <T extends JsonValue>(content: T) => T;
+  /** What a person can do about its failures. Default: what holds for a stored connector. */
+  readonly remedies?: RemedyFor;
+  /** The name under which a limit is set. Default: that of the member of `client_config`. */
+  readonly limitName?: (limit: Limit) => string;
 }
 
 const MAX_PASSED_ON = 500;
-
-const REMEDIES: Readonly<Record<CauseCode, string>> = {
-  connection_refused: 'Start the server, or correct the url of the connector.',
-  dns_failed: 'Check the host name in the url of the connector.',
-  tls_failed: 'Check the certificate of the server and the https port.',
-  connect_timeout: 'Check that the server is reachable from here; client_config.connection_timeout sets the limit.',
-  response_timeout: 'Check the load of the server; client_config.read_timeout and max_total_timeout set the limits.',
-  stream_broken: 'Check the server and any proxy before it; the next use tries again.',
-  wrong_path: 'Correct url and parameters.endpoint: the address is url + endpoint (default /mcp).',
-  method_not_allowed: 'Check that the address is an MCP endpoint of the Streamable HTTP transport.',
-  not_mcp: 'Check that the address is an MCP endpoint and that no sign-in page or proxy answers in its place.',
-  auth_required: 'Correct the credential of the connector: PUT it with `credential`.',
-  forbidden: 'Give the credential the permission it lacks, or use another one.',
-  insufficient_scope: 'Sign in again with the scope the server asks for.',
-  session_lost: 'Nothing to do: the next use opens a new session.',
-  rate_limited: 'Wait for the time the server names, or ask its operator for a higher limit.',
-  server_error: 'Look at the logs of the server.',
-  version_unsupported: 'Update the server, or set client_config.protocol_version to a version it speaks.',
-  invalid_response: 'Report the answer to the maker of the server.',
-  tools_invalid: 'Report the tool definitions to the maker of the server.',
-  address_refused: 'Allow the address in the settings, or use another one.',
-  breaker_open: 'Wait for the next attempt, or POST /_plugins/_ml/connectors/{id}/_reconnect.',
-  disabled: 'Enable the connector: POST /_plugins/_ml/connectors/{id}/_enable.',
-  spawn_failed: 'Check the command of the server in the configuration file.',
-  process_exited: 'Look at `stderr` in the status of the connector: it is what the server wrote before it ended.',
-  id_taken: 'Give the server another name in the configuration file.',
-  invalid_config: 'Correct the entry in the configuration file and restart.',
-  outcome_unknown: 'Find out on the side of the server whether the call took effect before it is made again.',
-};
-
-/** What a person can do about a failure of that kind. */
-export function remedyFor(code: CauseCode): string {
-  return REMEDIES[code];
-}
 
 /** Status of our own reply when a failure of that kind ends the request. */
 function statusFor(code: CauseCode): number {
@@ -97,11 +68,41 @@ export function failure(
     code,
     destination: side.destination,
     message: `${side.destination} ${place(side)} ${what}`,
-    remedy: remedyFor(code),
+    remedy: remedyFor(code, side.remedies),
     statusCode: statusFor(code),
     ...(SIGN_IN.has(code) && { action: 'authenticate' as const }),
     ...rest,
   });
+}
+
+/** A limit of time as messages name it: `client_config.read_timeout`. */
+function limitName(side: Side, limit: Limit): string {
+  return side.limitName?.(limit) ?? limitNameOf({}, limit);
+}
+
+/** A limit of time was reached: message and remedy name it. `what` ends with how long was waited. */
+export function timeoutFailure(
+  side: Side,
+  what: string,
+  limit: Limit | undefined,
+  rest: Pick<Partial<UpstreamFailure>, 'retryable' | 'delivered'>,
+): UpstreamError {
+  if (limit === undefined) return failure(side, 'response_timeout', what, rest);
+  const name = limitName(side, limit);
+  const remedy = remedyForLimit('response_timeout', side.remedies ?? 'stored', name);
+  return failure(side, 'response_timeout', `${what} (${name})`, { ...rest, remedy });
+}
+
+/** A failure of the way to a server, with what can be done about it; a limit that was reached is named. */
+export function withRemedy(side: Side, error: UpstreamError, limit: Limit | undefined): UpstreamError {
+  if (error.remedy !== undefined) return error;
+  const of = side.remedies ?? 'stored';
+  const reached = error.code === 'connect_timeout' ? 'connection_timeout' : limit;
+  const timedOut = error.code === 'connect_timeout' || error.code === 'response_timeout';
+  if (!timedOut || reached === undefined) return amended(error, { remedy: remedyFor(error.code, of) });
+  const name = limitName(side, reached);
+  const message = error.message.includes(name) ? error.message : `${error.message.replace(/\.$/, '')} (${name}).`;
+  return amended(error, { message, remedy: remedyForLimit(error.code, of, name) });
 }
 
 /** The same failure with other facts. */
@@ -153,8 +154,7 @@ export function httpFailure(
   if (request.hadSession && refersToSession(answer)) {
     return failure(side, 'session_lost', `${said}: it no longer knows the session`, { ...base, delivered: 'no' });
   }
-  if (status === 404)
-    return failure(side, 'wrong_path', `${said}${doubledPath(side.url)}`, { ...base, delivered: 'no' });
+  if (status === 404) return failure(side, 'wrong_path', `${said}${doubledPath(side)}`, { ...base, delivered: 'no' });
   if (status === 405) return failure(side, 'method_not_allowed', said, { ...base, delivered: 'no' });
   if (status === 429) {
     const wait = answer.retryAfterMs === undefined ? '' : ` and asks to wait ${seconds(answer.retryAfterMs)}`;
@@ -215,6 +215,9 @@ class RpcRefusal extends Error {
   }
 }
 
+/** The answer was read to its end, and the reply was not in it. */
+export class NoReply extends Error {}
+
 /** Code of the JSON-RPC error a failure comes from; `undefined` when there is none. */
 export function rpcCode(error: UpstreamError): number | undefined {
   return error.cause instanceof RpcRefusal ? error.cause.code : undefined;
@@ -255,8 +258,9 @@ export function passedOn(side: Side, text: string): string {
   return clean.length <= MAX_PASSED_ON ? clean : `${clean.slice(0, MAX_PASSED_ON)}…`;
 }
 
-/** `2 s`, `1.5 s`. */
+/** `2 s`, `1.5 s`; `40 ms` of what would be no second at all. */
 export function seconds(milliseconds: number): string {
+  if (milliseconds < 50) return `${Math.max(0, Math.round(milliseconds))} ms`;
   return `${Math.round(milliseconds / 100) / 10} s`;
 }
 
@@ -276,12 +280,14 @@ function refersToSession(answer: HttpAnswer): boolean {
   return answer.status === 404 || (answer.status === 400 && /session/i.test(answer.text));
 }
 
-function doubledPath(url: string): string {
+function doubledPath({ url, remedies = 'stored' }: Side): string {
   const segments = URL.canParse(url) ? new URL(url).pathname.split('/').filter((segment) => segment !== '') : [];
   const doubled = segments.find((segment, index) => segment === segments[index + 1]);
   return doubled === undefined
     ? ': there is no MCP endpoint at that path'
-    : `: the path is doubled ("/${doubled}/${doubled}"), because the endpoint is appended to the url; leave "/${doubled}" out of the url`;
+    : remedies === 'stored'
+      ? `: the path is doubled ("/${doubled}/${doubled}"), because the endpoint is appended to the url; leave "/${doubled}" out of the url`
+      : `: the path is doubled ("/${doubled}/${doubled}")`;
 }
 
 function absolute(location: string, base: string): string {

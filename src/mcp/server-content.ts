@@ -1,7 +1,8 @@
 import type { Connector } from '../connectors/types.ts';
 import { INVALID_ARGUMENT, NOT_FOUND, UpstreamError } from '../errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
-import { METHOD_NOT_FOUND, remedyFor, rpcCode } from './failures.ts';
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
+import { METHOD_NOT_FOUND, rpcCode } from './failures.ts';
+import { remediesOf, remedyFor } from './remedies.ts';
 import type { Session } from './session/session.ts';
 import type { ServerContent, UseOptions } from './types.ts';
 
@@ -33,7 +34,7 @@ export function createServerContent({ run }: { readonly run: RunOnSession }): Se
     const method = what === 'resources' ? 'resources/list' : 'prompts/list';
     try {
       const { entries } = await session.items(method, what, limits, signal);
-      return entries.filter(isJsonObject);
+      return distinct(entries.filter(isJsonObject));
     } catch (error) {
       throw codeOf(error) === METHOD_NOT_FOUND ? notOffered(connector, what) : error;
     }
@@ -77,6 +78,11 @@ export function createServerContent({ run }: { readonly run: RunOnSession }): Se
   };
 }
 
+/** Each entry once: a server whose cursors go in circles gives a page again. */
+function distinct(entries: readonly JsonObject[]): JsonObject[] {
+  return [...new Map(entries.map((entry) => [canonicalJson(entry), entry])).values()];
+}
+
 function limitsOf({ clientConfig }: Connector, { signal }: UseOptions): { timeoutMs: number; signal?: AbortSignal } {
   return { timeoutMs: clientConfig.read_timeout * 1000, ...(signal && { signal }) };
 }
@@ -89,13 +95,13 @@ function notOffered({ id }: Connector, what: 'resources' | 'prompts'): Error {
   return new NOT_FOUND(`The server of connector ${id} offers no ${what}`);
 }
 
-function objectsIn({ name }: Connector, given: JsonValue | undefined, what: string): JsonObject[] {
+function objectsIn(connector: Connector, given: JsonValue | undefined, what: string): JsonObject[] {
   if (Array.isArray(given)) return given.filter(isJsonObject);
   throw new UpstreamError({
     code: 'invalid_response',
-    destination: `connector "${name}"`,
-    message: `connector "${name}" answered ${what}`,
-    remedy: remedyFor('invalid_response'),
+    destination: `connector "${connector.name}"`,
+    message: `connector "${connector.name}" answered ${what}`,
+    remedy: remedyFor('invalid_response', remediesOf(connector)),
     statusCode: 502,
     delivered: 'no',
   });

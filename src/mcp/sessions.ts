@@ -14,6 +14,7 @@ import type { Connection } from './connection/connection.ts';
 import { createConnectionPool } from './connection/connection-pool.ts';
 import { ACTIONS, type AgentsOf, createReports } from './connection/report.ts';
 import { whileNotAborted } from './connection/shared-work.ts';
+import { createPausedCalls } from './paused-calls.ts';
 import { createServerContent } from './server-content.ts';
 import { onSession } from './session/session-work.ts';
 import { callArguments, callTool } from './tool-call.ts';
@@ -21,7 +22,7 @@ import { toolNamed } from './tool-names.ts';
 import type { ConnectionChange, McpCall, McpCaller, McpCallResult, McpSessions, ToolList } from './types.ts';
 
 export interface McpSessionsDeps {
-  readonly connectors: Pick<Connectors, 'load' | 'list' | 'mcpEndpoint' | 'localServer' | 'onChange'>;
+  readonly connectors: Pick<Connectors, 'find' | 'load' | 'list' | 'mcpEndpoint' | 'localServer' | 'onChange'>;
   readonly outbound: Outbound;
   readonly connections: ConnectionStore;
   readonly mcpTools: McpToolStore;
@@ -32,6 +33,8 @@ export interface McpSessionsDeps {
   /** Told of changes of status and of tools. */
   readonly events?: EventSink;
   readonly metrics?: Pick<Metrics, 'toolCall' | 'connectAttempt' | 'forget'>;
+  /** Other processes may serve the same database; default false. */
+  readonly shared?: boolean;
   /** Default: no agent has tools of any. */
   readonly agentsOf?: AgentsOf;
   /** Epoch milliseconds. */
@@ -63,6 +66,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
   const { connectors, connections, mcpTools, log, now = Date.now, random = Math.random } = deps;
   const pool = createConnectionPool(deps);
   const { states } = pool;
+  const paused = createPausedCalls(deps);
 
   function requireEnabled(): void {
     if (!deps.settings.flag(ENABLED)) throw new MCP_DISABLED();
@@ -75,7 +79,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     const { bulkhead } = pool.of(connector);
     const { principal, callerHeaders: headers } = request;
     const caller: McpCaller = { principal, ...(headers && { headers }) };
-    const once = (connection: Connection) => callTool(connection, connector, request, values, { random, log });
+    const once = (connection: Connection) => callTool(connection, connector, request, values, { random, log, paused });
     return recorded(connectorId, request, values, deps, () =>
       bulkhead.run(() => pool.using(connector, caller, once), request.signal),
     );
@@ -105,6 +109,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     states,
     mcpTools,
     now,
+    recovering: () => deps.settings.flag(ENABLED),
     ...(deps.agentsOf && { agentsOf: deps.agentsOf }),
     connectionOf: pool.known,
     callerSessions: pool.callerSessions,
@@ -114,6 +119,7 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
     ...content,
     tools,
     call,
+    watchPause: paused.watch,
     async report(connectorId, options = {}) {
       const connector = await connectors.load(connectorId);
       if (options.probe && deps.settings.flag(ENABLED)) {
@@ -127,18 +133,23 @@ export function createMcpSessions(deps: McpSessionsDeps): McpSessions {
       const { connection } = pool.of(connector);
       const { status } = await states.get(connectorId);
       if (!ACTIONS[status].includes(action)) {
-        const offered = ACTIONS[status].map((name) => `_${name}`).join(', ');
-        throw new CONFLICT(`Connector ${connectorId} is ${status}: it can be ${offered}, not _${action}`);
+        const offered = ACTIONS[status].map((name) => `_${name}`);
+        const only = `only ${offered.join(' and ')} ${offered.length === 1 ? 'is' : 'are'} possible now`;
+        throw new CONFLICT(`Connector ${connectorId} is ${status}: ${only}, not _${action}`);
       }
       const why = `${action} by ${principal.name}`;
+      const enabled = deps.settings.flag(ENABLED);
       if (action === 'disable') await pool.disable(connector, why);
       else {
         if (action === 'enable') await connection.enable(why);
-        else await connection.retire(why);
-        if (deps.settings.flag(ENABLED)) await connection.probe(connector);
+        else await connection.retire(why, { trying: enabled });
+        if (enabled) await connection.probe(connector);
       }
-      await deps.audit.record({ principal: principal.id, action: `connection.${action}`, outcome: 'ok', connectorId });
-      return reports.of(connector);
+      const report = await reports.of(connector);
+      const failed = report.status === 'failed' || report.status === 'auth_required';
+      const told = { outcome: failed ? 'failed' : 'ok', ...(failed && report.error && { detail: report.error.code }) };
+      await deps.audit.record({ principal: principal.id, action: `connection.${action}`, connectorId, ...told });
+      return report;
     },
     async toolNamed(connectorId, name, options) {
       const [list, connector] = await Promise.all([tools(connectorId, options), connectors.load(connectorId)]);

@@ -6,10 +6,13 @@ import { retry } from '../outbound/resilience.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection/connection.ts';
 import type { OpenSession } from './connection/session-lifetimes.ts';
+import { UNREACHABLE } from './failure-kinds.ts';
 import { amended } from './failures.ts';
+import type { PausedCalls } from './paused-calls.ts';
+import { remedyFor } from './remedies.ts';
 import { type InputRequired, type RoundReply, throughRounds } from './session/multi-round.ts';
 import { retryOptions } from './session/opening.ts';
-import type { DiscoveredTool, McpCall, McpCallResult } from './types.ts';
+import type { DiscoveredTool, McpCall, McpCallResult, PausedCall, PauseWatch } from './types.ts';
 
 const MAX_DEPTH = 1000;
 
@@ -34,46 +37,66 @@ export function argumentsHash(values: JsonObject): string {
   return createHash('sha256').update(canonicalJson(values)).digest('hex');
 }
 
+export interface ToolCallDeps {
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly paused: PausedCalls;
+}
+
 /** What is needed to make one call, however often it is sent. */
 interface Calling {
   readonly connection: Connection;
   readonly connector: Connector;
   readonly call: McpCall;
   readonly values: JsonObject;
-  readonly deps: { random: () => number; log: Logger };
+  readonly deps: ToolCallDeps;
   /** Time the rounds before have taken, in milliseconds; without the time persons took to answer. */
   spentMs: number;
+  /** The server was given the call, in an earlier try or round: no later failure makes that untrue. */
+  reached: boolean;
+  /** What its tool says of itself, as it was last known. */
+  repeatable: boolean;
 }
 
 /**
  * Makes one call, over all its rounds of questions. A request is sent again only when it surely was not processed
  * (nothing listened, the rate was limited, the session was unknown) or the tool says that it is read-only or idempotent;
  * else its outcome stays unknown. That holds for each round by itself: answers once given are not asked for again.
- * @throws UpstreamError after the status of the connection has been brought up to date; what `call.ask` threw
+ * @throws UpstreamError after the status of the connection has been brought up to date; what `call.ask` threw; CONFLICT
+ * where a later round would go to another server than the one that asked
  */
 export async function callTool(
   connection: Connection,
   connector: Connector,
   call: McpCall,
   values: JsonObject,
-  deps: { random: () => number; log: Logger },
+  deps: ToolCallDeps,
 ): Promise<McpCallResult> {
-  const calling: Calling = { connection, connector, call, values, deps, spentMs: 0 };
-  return throughRounds(async (reply) => {
-    const began = performance.now();
-    const outcome = await oneRound(calling, reply);
-    calling.spentMs += performance.now() - began;
-    return outcome;
-  }, call);
+  const reached = call.resume !== undefined;
+  const calling: Calling = { connection, connector, call, values, deps, spentMs: 0, reached, repeatable: false };
+  const watch = (paused: PausedCall): Promise<PauseWatch> => deps.paused.watch(connector.id, paused);
+  return throughRounds(
+    async (reply) => {
+      const began = performance.now();
+      const outcome = await oneRound(calling, reply);
+      calling.spentMs += performance.now() - began;
+      calling.reached = true;
+      return outcome;
+    },
+    { ...call, watch },
+  );
 }
 
 async function oneRound(calling: Calling, reply: RoundReply | undefined): Promise<McpCallResult | InputRequired> {
   const { connection, connector, call, deps } = calling;
   const replaced = new Set<CauseCode>();
   for (;;) {
-    const open = await openFor(connection, connector, call.signal);
+    const open = await openFor(calling);
+    if (reply !== undefined) await deps.paused.requireSame(open.connector, call, reply.server);
     if (connection.current() !== open) continue;
     const definition = open.list.tools.find((tool) => tool.name === call.tool);
+    calling.repeatable = isRepeatable(definition);
     try {
       return await retry(() => once(calling, open, definition, reply), {
         ...retryOptions(connector, deps.random),
@@ -87,7 +110,7 @@ async function oneRound(calling: Calling, reply: RoundReply | undefined): Promis
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
       await connection.note(open, error);
-      if (replaced.has(error.code) || !goesElsewhere(error, definition)) throw settled(error, isRepeatable(definition));
+      if (replaced.has(error.code) || !goesElsewhere(error, definition)) throw settled(error, calling);
       replaced.add(error.code);
       if (error.code === 'tools_invalid') await connection.relist(open);
     }
@@ -100,24 +123,21 @@ async function oneRound(calling: Calling, reply: RoundReply | undefined): Promis
  */
 const REFUSED_UNPROCESSED: ReadonlySet<CauseCode> = new Set<CauseCode>(['session_lost', 'tools_invalid']);
 
-async function openFor(
-  connection: Connection,
-  connector: Connector,
-  signal: AbortSignal | undefined,
-): Promise<OpenSession> {
+async function openFor(calling: Calling): Promise<OpenSession> {
   try {
-    return await connection.ensure(connector, signal);
+    return await calling.connection.ensure(calling.connector, calling.call.signal);
   } catch (error) {
-    throw error instanceof UpstreamError ? amended(error, { delivered: 'no' }) : error;
+    throw error instanceof UpstreamError ? settled(amended(error, { delivered: 'no' }), calling) : error;
   }
 }
 
 async function once(
-  { connection, call, values, spentMs }: Calling,
+  calling: Calling,
   open: OpenSession,
   definition: DiscoveredTool | undefined,
   reply: RoundReply | undefined,
 ): Promise<McpCallResult | InputRequired> {
+  const { connection, call, values, spentMs, deps } = calling;
   const { clientConfig } = open.connector;
   try {
     const result = await connection.use(open, (session) =>
@@ -134,9 +154,11 @@ async function once(
         ...(reply && { reply }),
       }),
     );
-    return 'inputRequired' in result ? result : withOutputWarning(result, definition);
+    if (!('inputRequired' in result)) return withOutputWarning(result, definition);
+    return { inputRequired: { ...result.inputRequired, server: await deps.paused.keyOf(open.connector) } };
   } catch (error) {
     if (!(error instanceof UpstreamError)) throw error;
+    if (error.delivered === 'unknown') calling.reached = true;
     throw error.retryable && !mayRepeat(error, definition) ? amended(error, { retryable: false }) : error;
   }
 }
@@ -154,13 +176,21 @@ function isRepeatable(definition: DiscoveredTool | undefined): boolean {
   return definition?.annotations?.readOnlyHint === true || definition?.annotations?.idempotentHint === true;
 }
 
-/** A call that may have run is told apart from one that surely did not. */
-function settled(error: UpstreamError, repeatable: boolean): UpstreamError {
-  if (error.delivered === 'no' || repeatable) return error;
-  return amended(error, {
+/**
+ * A call that may have run is told apart from one that surely did not. A refusal of its last request, which the server
+ * answered, keeps its own code.
+ */
+function settled(error: UpstreamError, { reached, repeatable, connection }: Calling): UpstreamError {
+  const next = connection.current() === undefined ? connection.health.dueAt() : undefined;
+  const planned = next === undefined ? error : amended(error, { nextRetryTime: next });
+  if (!reached) return planned;
+  const answered = error.delivered === 'no' && !UNREACHABLE.has(error.code);
+  if (repeatable || answered) return amended(planned, { delivered: 'unknown' });
+  return amended(planned, {
+    delivered: 'unknown',
     code: 'outcome_unknown',
     message: `${error.message}${/[.!?]$/.test(error.message) ? '' : '.'} The outcome of the call is unknown; it is not sent again.`,
-    remedy: 'Find out on the side of the server whether the call took effect before it is made again.',
+    remedy: remedyFor('outcome_unknown'),
   });
 }
 

@@ -1,6 +1,7 @@
 import type { Connector } from '../connectors/types.ts';
 import { UpstreamError } from '../errors.ts';
 import type { ConnectionList } from './connection/connection-list.ts';
+import { createHoldOff } from './connection/hold-off.ts';
 import { addressOf } from './connection/server-address.ts';
 import type { OpenSession } from './connection/session-lifetimes.ts';
 import { singleFlight, whileNotAborted } from './connection/shared-work.ts';
@@ -42,6 +43,8 @@ export interface ToolReading {
 /** How one connection reads its tools, and what that says about it. */
 export function createToolReading(connectorId: string, connection: ReadConnection): ToolReading {
   const { list, states, now, signal: ended } = connection;
+  /** A rate limit leaves the session: nothing else would keep uses from asking for the list every time. */
+  const holdOff = createHoldOff(now);
 
   async function adopt(open: OpenSession, answer: ListAnswer): Promise<ToolList> {
     const { leftOut, warnings } = await list.adopt(open, answer);
@@ -59,14 +62,18 @@ export function createToolReading(connectorId: string, connection: ReadConnectio
   }
 
   async function relist(open: OpenSession): Promise<ToolList> {
+    holdOff.refuse();
     list.beginReading();
     try {
       const answer = await list.read(open, ended);
+      holdOff.end();
       return connection.current() === open ? await adopt(open, answer) : open.list;
     } catch (error) {
-      list.markStale();
+      list.markStale('it could not be read');
       if (!(error instanceof UpstreamError)) throw error;
       await connection.note(open, error);
+      if (error.code === 'rate_limited') holdOff.failed(error);
+      else holdOff.end();
       if (error.code !== 'session_lost') {
         const isOver = connection.current() === open && error.code !== 'rate_limited';
         if (isOver) await connection.giveUp(open, 'list', error);

@@ -113,15 +113,19 @@ export interface PausedCall {
   readonly requestState?: string;
   /** Rounds of questions so far, this one included. */
   readonly round: number;
+  /** Which server asked, as `serverKey` tells them apart: at no other the call goes on. */
+  readonly server?: string;
 }
 
 /**
  * Puts questions to whoever can answer them. `paused` is absent where the call is under way while it waits, and ends with
- * its process: a server of the session era asks so.
+ * its process: a server of the session era asks so. `withdrawn` ends when nobody can use an answer any more, its reason a
+ * clause that says why; what is left unanswered then counts as cancelled.
  */
 export type AskPerson = (
   questions: ByKey<ServerQuestion>,
   paused: PausedCall | undefined,
+  withdrawn?: AbortSignal,
 ) => Promise<ByKey<QuestionAnswer>>;
 
 export interface CallProgress {
@@ -145,6 +149,12 @@ export interface McpCall {
   readonly ask?: AskPerson;
   /** Goes on with a call that was paused, perhaps by another process. */
   readonly resume?: { readonly paused: PausedCall; readonly answers: ByKey<QuestionAnswer> };
+}
+
+export interface PauseWatch {
+  /** Ends when the call cannot go on, its reason a sentence that says why. */
+  readonly signal: AbortSignal;
+  end(): void;
 }
 
 export interface McpCallResult {
@@ -182,8 +192,13 @@ export interface UseOptions {
 export interface McpSessions extends ServerContent {
   /** Cached list while it is fresh; else lists, opening the session when there is none. @throws UpstreamError */
   tools(connectorId: string, options?: UseOptions): Promise<ToolList>;
-  /** @throws UpstreamError; `delivered: 'unknown'` when the tool may have run. A tool's own failure is a result. */
+  /**
+   * @throws UpstreamError; `delivered: 'unknown'` when the tool may have run. A tool's own failure is a result. CONFLICT
+   * when a paused call would go on at another server than the one that asked.
+   */
   call(connectorId: string, call: McpCall): Promise<McpCallResult>;
+  /** Watches whether a paused call can go on at the server of that connector; looks once before it answers. */
+  watchPause(connectorId: string, paused: PausedCall): Promise<PauseWatch>;
   report(connectorId: string, options?: { probe?: boolean; signal?: AbortSignal }): Promise<ConnectionReport>;
   /** Of every MCP server, used or not, or of those; asks none. */
   reports(only?: (connector: Connector) => boolean): Promise<ConnectionReport[]>;

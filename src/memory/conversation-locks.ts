@@ -1,7 +1,7 @@
 /** Runs the work of one key after that of all who came before it; other keys are not held up. */
 export interface ConversationLocks {
-  /** @throws what `work` throws; the signal's reason when it is aborted while waiting (`work` is not begun then). */
-  run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** `waited`: somebody came before. @throws what `work` throws; the signal's reason when it is aborted while waiting (`work` is not begun then). */
+  run<T>(key: string, signal: AbortSignal, work: (waited: boolean) => Promise<T>): Promise<T>;
 }
 
 /** Locks of this process, none held. A key is forgotten when nobody holds it or waits for it. */
@@ -9,13 +9,14 @@ export function createConversationLocks(): ConversationLocks {
   const tails = new Map<string, Promise<void>>();
   return {
     async run(key, signal, work) {
+      const waited = tails.has(key);
       const before = tails.get(key) ?? Promise.resolve();
       const { promise: done, resolve: release } = deferred();
       const tail = before.then(() => done);
       tails.set(key, tail);
       try {
         await untilAborted(before, signal);
-        return await work();
+        return await work(waited);
       } finally {
         release();
         void tail.then(() => {

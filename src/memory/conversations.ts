@@ -30,9 +30,9 @@ export interface Conversation {
 /** A turn that is being answered. */
 export interface OpenTurn {
   readonly messageId: string;
-  /** Traces are numbered 1, 2, … in the order of the calls. */
-  trace(trace: Trace): Promise<void>;
-  finish(response: string, additionalInfo: JsonObject): Promise<void>;
+  /** Traces are numbered 1, 2, … in the order of the calls; the same one again, by a transaction that is repeated, keeps its number. */
+  trace(trace: Trace, within?: Unit): Promise<void>;
+  finish(response: string, additionalInfo: JsonObject, within?: Unit): Promise<void>;
 }
 
 /** What agents do with memory: contract 7.4. */
@@ -52,8 +52,8 @@ export interface Conversations {
     question: string,
     options?: { messageId?: string | undefined; traces?: number; within?: Unit },
   ): Promise<OpenTurn>;
-  /** Turns of one memory run one after another, in the order they came. */
-  exclusively<T>(memoryId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** Turns of one memory run one after another in this process, in the order they came; `waited`: there was one before. */
+  exclusively<T>(memoryId: string, signal: AbortSignal, work: (waited: boolean) => Promise<T>): Promise<T>;
 }
 
 export interface ConversationsDeps {
@@ -93,11 +93,12 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
     },
 
     async begin({ memoryId, unsaved }, question, { messageId, traces: stored = 0, within } = {}) {
-      const joined = within === undefined ? {} : { within };
+      const joined = joining(within);
       const id = messageId ?? newId();
       if (unsaved !== undefined) await store.create(unsaved, joined);
       if (messageId === undefined) await append({ id, memoryId, input: question, response: '' }, joined);
       let traces = stored;
+      const numbers = new WeakMap<Trace, number>();
       async function append(...message: Parameters<MemoryStore['append']>): Promise<void> {
         if ((await store.append(...message)) === undefined) {
           throw new RESOURCE_NOT_FOUND(`Memory [${memoryId}] not found`);
@@ -105,13 +106,16 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
       }
       return {
         messageId: id,
-        trace(trace) {
-          traces += 1;
-          const message = { id: newId(), memoryId, parentMessageId: id, traceNumber: traces, ...trace };
-          return append(message, { touch: false });
+        trace(trace, unit) {
+          const traceNumber = numbers.get(trace) ?? traces + 1;
+          traces = Math.max(traces, traceNumber);
+          numbers.set(trace, traceNumber);
+          const message = { id: newId(), memoryId, parentMessageId: id, traceNumber, ...trace };
+          return append(message, { touch: false, ...joining(unit) });
         },
-        async finish(response, additionalInfo) {
-          const found = await store.answer(id, { response, additionalInfo: JSON.stringify(additionalInfo) });
+        async finish(response, additionalInfo, unit) {
+          const answer = { response, additionalInfo: JSON.stringify(additionalInfo) };
+          const found = await store.answer(id, answer, joining(unit));
           if (!found) throw new RESOURCE_NOT_FOUND(`Message [${id}] not found`);
         },
       };
@@ -119,4 +123,8 @@ export function createConversations({ store, settings }: ConversationsDeps): Con
 
     exclusively: (memoryId, signal, work) => locks.run(memoryId, signal, work),
   };
+}
+
+function joining(within: Unit | undefined): { within?: Unit } {
+  return within === undefined ? {} : { within };
 }

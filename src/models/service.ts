@@ -4,10 +4,12 @@ import { ownerId } from '../identity/ownership.ts';
 import type { Principal } from '../identity/principal.ts';
 import { isJsonObject, type JsonObject } from '../json.ts';
 import type { ModelSource } from '../llm/client.ts';
+import { countModelCall } from '../llm/counted-client.ts';
 import type { Settings } from '../settings/types.ts';
 import type { Documents, StoredDocument, WriteOutcome } from '../store/documents.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { Redactor } from '../telemetry/redactor.ts';
 import { createDeployment } from './deployment.ts';
 import { isDeployed, modelContent, NODE_ID, shownModel } from './document.ts';
@@ -37,6 +39,7 @@ export interface ModelsDeps {
   readonly audit: Audit;
   readonly redactor: Redactor;
   readonly log: Logger;
+  readonly metrics?: Pick<Metrics, 'modelCall'>;
   readonly now: () => number;
 }
 
@@ -196,7 +199,7 @@ export function createModels(deps: ModelsDeps): Models {
 
     async predict(principal, id, body, signal) {
       await requireVisible(principal, id);
-      return predict(await deployment.open(id), body, signal);
+      return countModelCall(async () => predict(await deployment.open(id), body, signal), deps.metrics, signal);
     },
   };
 }

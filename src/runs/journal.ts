@@ -22,10 +22,11 @@ export interface RunLog {
   /**
    * Commits the step. Steps are committed in the order of the calls, one at a time; once one could not be written no
    * later one is, so that the journal never has a hole. The final answer completes the run, unless a task shows it: that
-   * one ends together with its task, by `end`.
+   * one ends together with its task, by `end`. `also` is written with the step, or not at all: what belongs to a run that
+   * another process may have taken over.
    * @throws STORE_BUSY, UniqueViolation (another process drives it)
    */
-  append(step: RunStep): Promise<void>;
+  append(step: RunStep, also?: (within: Unit) => Promise<unknown>): Promise<void>;
   finish(state: Exclude<RunState, 'running'>): Promise<void>;
   /** Ends the run as part of a transaction. `false`: it is not this process that drives it any more. */
   end(state: Exclude<RunState, 'running'>, within: Unit): Promise<boolean>;
@@ -63,11 +64,11 @@ export function createJournal({ runs }: JournalDeps): Journal {
     let last: Promise<void> = Promise.resolve();
     return {
       runId,
-      append(step) {
+      append(step, also) {
         last = last.then(async () => {
           seq += 1;
           const ended = step.kind === 'final_answer' && !shownByTask ? ({ state: 'completed' } as const) : {};
-          const options = { durable: isDurable(step), driven: shownByTask, ...ended };
+          const options = { durable: isDurable(step), driven: shownByTask, ...ended, ...(also && { also }) };
           await runs.append(runId, { seq, kind: step.kind, body: stepBody(step) }, options);
         });
         return last;

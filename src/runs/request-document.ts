@@ -1,7 +1,7 @@
 import { INVALID_ARGUMENT } from '../errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.ts';
 import type { QuestionAnswer, ServerQuestion } from '../mcp/types.ts';
-import type { RequestState, RunRequestRow } from '../store/run-requests.ts';
+import { type RequestState, type RunRequestRow, SERVER_STOPPED } from '../store/run-requests.ts';
 import { checkFormContent } from './form-content.ts';
 import type { RequestStep } from './steps.ts';
 
@@ -74,6 +74,7 @@ export function requestDocument(row: RunRequestRow, now: number): JsonObject {
     create_time: row.createTime,
     expires_time: row.expiresTime,
     ...(state === 'answered' ? { answer } : {}),
+    ...(state === 'expired' ? reasonOf(row) : {}),
   };
 }
 
@@ -116,7 +117,17 @@ export function lateText(row: RunRequestRow): string {
     const time = new Date(row.answerTime ?? 0).toISOString();
     return `Request ${row.id} was answered already: ${String(row.answer?.action)}, by ${row.answeredBy}, at ${time}`;
   }
-  return `Request ${row.id} is closed: nobody answered it in time, or its run ended first. It counts as ${SILENCE[kindOf(row)]}`;
+  const { reason = 'Nobody answered it in time' } = reasonOf(row);
+  return `Request ${row.id} is closed. ${reason}. It counts as ${SILENCE[kindOf(row)]}`;
+}
+
+const LOST = 'The server stopped while the call that asked was under way, and the call ended with it';
+
+/** Why a request was closed before its time, as people read it. */
+function reasonOf({ answer }: RunRequestRow): { reason?: string } {
+  const { reason } = answer ?? {};
+  if (reason === SERVER_STOPPED) return { reason: LOST };
+  return typeof reason === 'string' ? { reason } : {};
 }
 
 function kindOf({ kind }: RunRequestRow): RequestKind {

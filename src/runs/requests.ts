@@ -1,6 +1,7 @@
 import { CONFLICT, NOT_FOUND } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { JsonObject } from '../json.ts';
+import type { Unit } from '../store/database.ts';
 import type { RunRequestRow, RunRequestStore } from '../store/run-requests.ts';
 import type { Audit } from '../telemetry/audit.ts';
 import type { EventSink } from '../telemetry/events.ts';
@@ -22,14 +23,21 @@ export const REQUEST_LIFE_MS = 300_000;
 export interface RunRequests {
   /** Puts a request where people see it; one that is there already stays as it is. */
   open(facts: RequestFacts): Promise<void>;
-  /** Waits for the answer, or for the time to be over. @throws the signal's reason */
-  answered(requestId: string, signal: AbortSignal): Promise<GivenAnswer>;
+  /**
+   * Waits for the answer, or for the time to be over. `withdrawn` closes it: nobody can use an answer any more, its reason
+   * is a sentence that says why. @throws the signal's reason
+   */
+  answered(requestId: string, signal: AbortSignal, withdrawn?: AbortSignal): Promise<GivenAnswer>;
+  /** Closes those of them that are open, since nobody can use their answers any more; `why` is a sentence. */
+  close(requestIds: readonly string[], why: string): Promise<void>;
   /** Requests of a task in the order they were made. */
   ofTask(taskId: string, options?: { openOnly?: boolean }): Promise<JsonObject[]>;
   /** Answers one; exactly one answer wins. @throws NOT_FOUND, INVALID_ARGUMENT, CONFLICT (who answered how) */
   answer(principal: Principal, taskId: string, requestId: string, body: JsonObject): Promise<JsonObject>;
-  /** A run that ended waits for nobody. */
-  closeRun(runId: string): Promise<void>;
+  /** Requests of calls that were under way in a process that is gone: no answer reaches them any more. */
+  lose(requestIds: readonly string[]): Promise<void>;
+  /** A run that ended waits for nobody. Answers what tells those who wait: to be called when the transaction is over. */
+  closeRun(runId: string, within?: Unit): Promise<() => void>;
 }
 
 export interface RunRequestsDeps {
@@ -130,11 +138,12 @@ export function createRunRequests(deps: RunRequestsDeps): RunRequests {
       if (await store.insert({ ...request, lifeMs: REQUEST_LIFE_MS })) publish('opened', request);
     },
 
-    async answered(requestId, signal) {
+    async answered(requestId, signal, withdrawn) {
       signal.throwIfAborted();
       const waiting = join(requestId);
       const abort = (): void => waiting.waiter.wake();
       signal.addEventListener('abort', abort);
+      withdrawn?.addEventListener('abort', abort);
       try {
         for (;;) {
           const row = await store.get(requestId);
@@ -144,12 +153,28 @@ export function createRunRequests(deps: RunRequestsDeps): RunRequests {
             if (row.state === 'expired') publish('expired', row);
             return givenAnswer(row);
           }
+          if (withdrawn?.aborted) {
+            await store.close([requestId], String(withdrawn.reason));
+            continue;
+          }
           waiting.waiter.expiresTime = row.expiresTime;
           await waiting.woken();
         }
       } finally {
         signal.removeEventListener('abort', abort);
+        withdrawn?.removeEventListener('abort', abort);
         waiting.leave();
+      }
+    },
+
+    async close(requestIds, why) {
+      if (requestIds.length === 0) return;
+      for (const id of await store.close(requestIds, why)) {
+        if (waiters.has(id)) wake(id);
+        else {
+          const row = await store.get(id);
+          if (row !== undefined) publish('expired', row);
+        }
       }
     },
 
@@ -174,8 +199,17 @@ export function createRunRequests(deps: RunRequestsDeps): RunRequests {
       return requestDocument((await store.get(requestId)) ?? row, now());
     },
 
-    async closeRun(runId) {
-      for (const id of await store.closeRun(runId)) wake(id);
+    async lose(requestIds) {
+      if (requestIds.length > 0) await store.lose(requestIds);
+      for (const id of requestIds) {
+        const row = await store.get(id);
+        if (row?.state === 'expired') publish('expired', row);
+      }
+    },
+
+    async closeRun(runId, within) {
+      const ids = await store.closeRun(runId, within === undefined ? {} : { within });
+      return () => ids.forEach(wake);
     },
   };
 }

@@ -8,10 +8,14 @@ export type NotRunCause =
   | 'malformed_arguments'
   | 'invalid_arguments'
   | 'unknown_tool'
+  /** The agent's permissions deny it. */
+  | 'denied'
+  /** Since the call began its name came to mean another tool, or none. */
+  | 'changed'
   | 'aborted'
   /** A person said no, or nobody said anything in time. */
   | 'refused'
-  /** It may only run when a person approves it, and nobody attends the run. */
+  /** It may only run when a person approves it, and nobody attends the run; or its definition has to be approved first. */
   | 'needs_approval';
 
 /** A call is known by the model answer it came with and its place in it: providers repeat call ids. Both count from 0. */
@@ -52,6 +56,15 @@ export interface ToolOutcomeStep extends CallPlace {
   readonly repeatable: boolean;
 }
 
+/** A tool of a server, as it was when it was called. */
+export interface CallSource {
+  readonly connectorId: string;
+  /** The server's own name. */
+  readonly tool: string;
+  /** Of its definition. */
+  readonly hash?: string;
+}
+
 /** A person is asked before the call leaves (`approval`), or the server of the call asks one (`elicitation`). */
 export interface RequestStep extends CallPlace {
   readonly kind: 'request';
@@ -59,6 +72,8 @@ export interface RequestStep extends CallPlace {
   readonly requestKind: 'approval' | 'elicitation';
   /** False where the call is under way while it waits: it ends with its process. */
   readonly resumable: boolean;
+  /** Which tool it is about. Absent: one without a server. */
+  readonly source?: CallSource;
   /** Of an elicitation: what is asked, under the key the server gave the question. */
   readonly key?: string;
   readonly question?: ServerQuestion;
@@ -89,6 +104,14 @@ export type CallStep = RequestStep | RequestAnswerStep | ToolIntentStep | ToolOu
 
 /** One recorded event of a run, in the order it happened. */
 export type RunStep = ModelAnswerStep | CallStep | FinalAnswerStep;
+
+/** Ids of the unanswered requests of calls that ended with the process they were under way in. */
+export function lostRequests(steps: readonly RunStep[]): string[] {
+  const answered = new Set(steps.flatMap((step) => (step.kind === 'request_answer' ? [step.requestId] : [])));
+  return steps.flatMap((step) =>
+    step.kind === 'request' && !step.resumable && !answered.has(step.requestId) ? [step.requestId] : [],
+  );
+}
 
 export interface AskedRequest {
   readonly request: RequestStep;
@@ -176,6 +199,27 @@ function foldCall(call: ToolCall, index: number, steps: readonly CallStep[]): Ru
     ...(paused ? { round: { paused, asked: round.map(asked) } } : {}),
     ...(outcome ? { outcome } : {}),
   };
+}
+
+/** Ids of the unanswered requests whose call left or ended without the answer: nobody can use it any more. */
+export function passedRequests(steps: readonly RunStep[]): string[] {
+  const open = new Map<string, RequestStep>();
+  for (const step of steps) {
+    if (step.kind === 'request') open.set(step.requestId, step);
+    else if (step.kind === 'request_answer') open.delete(step.requestId);
+  }
+  return [...open.values()].filter((request) => isPassed(request, steps)).map(({ requestId }) => requestId);
+}
+
+function isPassed(request: RequestStep, steps: readonly RunStep[]): boolean {
+  return steps
+    .slice(steps.indexOf(request))
+    .some(
+      (step) =>
+        (step.kind === 'tool_intent' || step.kind === 'tool_outcome') &&
+        step.turn === request.turn &&
+        step.index === request.index,
+    );
 }
 
 /** Whether a crash after the step could lead to an action being done twice or forgotten: it must be on the disk. */

@@ -54,6 +54,7 @@ export const TaskRequest = Type.Object(
     actions: Type.Optional(Type.Array(Type.String(), { description: 'Answers that fit, while it is open.' })),
     create_time: EpochMillis,
     expires_time: EpochMillis,
+    reason: Type.Optional(Type.String({ description: 'Why it expired before its time: its server stopped.' })),
     answer: Type.Optional(Type.Object({ action: Type.String(), answered_by: Type.String(), answer_time: EpochMillis })),
   },
   { $id: 'TaskRequest', description: 'Something a run wants to know from a person before it goes on.' },

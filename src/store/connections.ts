@@ -21,8 +21,13 @@ export interface ConnectionTransition {
 }
 
 export interface ConnectionStore {
-  /** Writes the state and, when the status changed, its transition, in one transaction. */
-  save(state: ConnectionStateRow, transition?: ConnectionTransition): Promise<void>;
+  /**
+   * Writes the state and, when the status changed, its transition, in one transaction. A stored `disabled` is kept unless
+   * `overrides` says that whoever writes knows of it: another process may have been told so.
+   */
+  save(state: ConnectionStateRow, transition?: ConnectionTransition, options?: { overrides: boolean }): Promise<void>;
+  /** Ids of those that are `disabled`. */
+  disabled(): Promise<string[]>;
   state(connectorId: string): Promise<ConnectionStateRow | undefined>;
   states(): Promise<ConnectionStateRow[]>;
   /** Newest first. */
@@ -37,13 +42,16 @@ const KEPT = 1000;
 export function createConnectionStore(database: Database): ConnectionStore {
   const { kysely } = database;
   return {
-    save(state, transition) {
+    save(state, transition, { overrides } = { overrides: false }) {
       return database.write(async (transaction) => {
         const row = { status: state.status, body: JSON.stringify(state.body), since: state.since };
         await transaction
           .insertInto('connection_states')
           .values({ connector_id: state.connectorId, ...row })
-          .onConflict((conflict) => conflict.column('connector_id').doUpdateSet(row))
+          .onConflict((conflict) => {
+            const update = conflict.column('connector_id').doUpdateSet(row);
+            return overrides ? update : update.where('connection_states.status', '!=', 'disabled');
+          })
           .execute();
         if (!transition) return;
         await transaction
@@ -69,6 +77,15 @@ export function createConnectionStore(database: Database): ConnectionStore {
           )
           .execute();
       });
+    },
+
+    async disabled() {
+      const rows = await kysely
+        .selectFrom('connection_states')
+        .select('connector_id')
+        .where('status', '=', 'disabled')
+        .execute();
+      return rows.map((row) => row.connector_id);
     },
 
     async state(connectorId) {

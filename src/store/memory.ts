@@ -67,7 +67,7 @@ export interface MemoryStore {
   message(id: string): Promise<MessageRow | undefined>;
   updateMessage(id: string, change: { response?: string; additionalInfo?: string }): Promise<WriteOutcome>;
   /** Stores what a turn came to and touches the memory's `updatedTime`. `false`: no such message. */
-  answer(id: string, answer: { response: string; additionalInfo: string }): Promise<boolean>;
+  answer(id: string, answer: { response: string; additionalInfo: string }, options?: Within): Promise<boolean>;
   /** Oldest first, without traces (rows with a parent). */
   messages(memoryId: string, page: Page): Promise<MessageRow[]>;
   /** By `traceNumber`; only those in the memory of their parent. */
@@ -199,14 +199,14 @@ export function createMemoryStore(database: Database, { now = Date.now }: { now?
       });
     },
 
-    answer(id, answer) {
+    answer(id, answer, options) {
       return database.write(async (transaction) => {
         const time = now();
         const { rows } = await setAnswer(transaction, { id, ...answer, time });
         if (!rows[0]) return false;
         await touch(transaction, { id: rows[0].memory_id, time });
         return true;
-      });
+      }, options);
     },
 
     async messages(memoryId, page) {

@@ -1,9 +1,9 @@
 import type { JsonObject } from '../json.ts';
-import type { Database } from './database.ts';
+import type { Database, WriteOptions } from './database.ts';
 import { createSequences } from './sequences.ts';
 import type { Tables } from './tables.ts';
 
-/** `expired`: nobody answered in time, or the run ended first. */
+/** `expired`: nobody answered in time, or nobody can use an answer any more; then `answer.reason` says why. */
 export type RequestState = 'open' | 'answered' | 'expired';
 
 export interface RunRequestRow {
@@ -37,12 +37,18 @@ export interface RunRequestStore {
   /** Open requests of these ids whose time is over become expired. */
   expire(ids: readonly string[]): Promise<void>;
   /** All open requests of a run become expired; answers their ids. */
-  closeRun(runId: string): Promise<string[]>;
+  closeRun(runId: string, options?: Pick<WriteOptions, 'within'>): Promise<string[]>;
+  /** Open requests of these ids become expired, because the process of the call that asked is gone. */
+  lose(ids: readonly string[]): Promise<void>;
+  /** Those of these that are open become expired, for a reason; answers their ids. */
+  close(ids: readonly string[], why: string): Promise<string[]>;
   /** Which of these are open no more; ids nobody knows are not among them. */
   closed(ids: readonly string[]): Promise<string[]>;
 }
 
 const BATCH = 500;
+/** `answer.reason` of a request whose call ended with its process. */
+export const SERVER_STOPPED = 'server_stopped';
 
 /** What runs want to know from people. */
 export function createRunRequestStore(
@@ -110,7 +116,7 @@ export function createRunRequestStore(
         for (const batch of batches(ids)) {
           await transaction
             .updateTable('run_requests')
-            .set({ state: 'expired' })
+            .set({ state: 'expired', answer: JSON.stringify({ reason: 'Its run ended first' }) })
             .where('id', 'in', batch)
             .where('state', '=', 'open')
             .where('expires_time', '<=', now())
@@ -119,7 +125,7 @@ export function createRunRequestStore(
       });
     },
 
-    closeRun(runId) {
+    closeRun(runId, options) {
       return database.write(async (transaction) => {
         const rows = await transaction
           .updateTable('run_requests')
@@ -129,6 +135,36 @@ export function createRunRequestStore(
           .returning('id')
           .execute();
         return rows.map(({ id }) => id);
+      }, options);
+    },
+
+    async lose(ids) {
+      await database.write(async (transaction) => {
+        for (const batch of batches(ids)) {
+          await transaction
+            .updateTable('run_requests')
+            .set({ state: 'expired', answer: JSON.stringify({ reason: SERVER_STOPPED }) })
+            .where('id', 'in', batch)
+            .where('state', '=', 'open')
+            .execute();
+        }
+      });
+    },
+
+    close(ids, why) {
+      return database.write(async (transaction) => {
+        const found: string[] = [];
+        for (const batch of batches(ids)) {
+          const rows = await transaction
+            .updateTable('run_requests')
+            .set({ state: 'expired', answer: JSON.stringify({ reason: why }) })
+            .where('id', 'in', batch)
+            .where('state', '=', 'open')
+            .returning('id')
+            .execute();
+          found.push(...rows.map(({ id }) => id));
+        }
+        return found;
       });
     },
 

@@ -45,12 +45,18 @@ export interface RunStore {
   get(id: string): Promise<RunRow | undefined>;
   /**
    * Appends step `seq`, and with it sets `state` when that is given. Two processes must not drive one run: a `seq` that is
-   * taken throws UniqueViolation, and so does, where `driven` is said, a run that another process has taken over.
+   * taken throws UniqueViolation, and so does, where `driven` is said, a run that another process has taken over. `also` is
+   * written in the same transaction, when the step is.
    */
   append(
     runId: string,
     step: { seq: number; kind: string; body: JsonObject },
-    options: { durable: boolean; state?: RunState; driven?: boolean },
+    options: {
+      durable: boolean;
+      state?: RunState;
+      driven?: boolean;
+      also?: (within: Unit) => Promise<unknown>;
+    },
   ): Promise<void>;
   steps(runId: string): Promise<RunStepRow[]>;
   setState(runId: string, state: RunState): Promise<void>;
@@ -129,7 +135,7 @@ export function createRunStore(
       return row && fromRow(row);
     },
 
-    append(runId, { seq, kind, body }, { durable, state, driven = false }) {
+    append(runId, { seq, kind, body }, { durable, state, driven = false, also }) {
       return database.write(
         async (transaction) => {
           const time = now();
@@ -138,6 +144,7 @@ export function createRunStore(
           }
           await insertStep(transaction, { runId, seq, kind, body: JSON.stringify(body), time });
           if (state !== undefined) await setState(transaction, { runId, state, time });
+          await also?.(transaction);
         },
         { durable },
       );

@@ -18,7 +18,7 @@ export type CallGuard = (target: string, context: ToolContext) => Promise<string
 export interface CallGuardDeps {
   readonly sessions: Pick<McpSessions, 'tools'>;
   readonly settings: Pick<Settings, 'text'>;
-  readonly pins: Pick<ToolPins, 'review'>;
+  readonly pins: Pick<ToolPins, 'check'>;
 }
 
 /** How a tool was offered. */
@@ -29,7 +29,8 @@ interface Offer {
 
 /**
  * Between offer and call a definition may change, and so may the default permission. The definition is looked at again only
- * where something hangs on it: the pins when they block, the annotations when a rule names them.
+ * where something hangs on it: the pins when they block, the annotations when a rule names them. What nothing is pinned of is
+ * refused where pins block, never pinned here: the agent may be gone, or want the connector no more.
  */
 export function createCallGuard(
   agentId: string,
@@ -61,7 +62,7 @@ export function createCallGuard(
     const met = tools
       .filter(({ name }) => isWanted(name, source.filters))
       .map((each) => ({ connectorId: target, tool: each }));
-    const review = policy.trust === 'block' ? await pins.review(agentId, policy.trust, met) : TRUSTED;
+    const review = policy.trust === 'block' ? await pins.check(agentId, policy.trust, met) : TRUSTED;
     const { permission, withheld } = judge(
       {
         connectorId: source.connectorId,

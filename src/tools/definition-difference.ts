@@ -58,6 +58,16 @@ export function visible(text: string): string {
   return text.replace(HIDDEN, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
 
+/** JSON text with every hidden character written as the escape that means the same. */
+export function visibleJson(text: string): string {
+  const written = (character: string): string =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join('');
+  return text.replace(HIDDEN, written);
+}
+
 type Place = Omit<DefinitionDifference, 'member'>;
 
 function differencesOf(before: JsonValue | undefined, after: JsonValue | undefined, path = ''): Place[] {

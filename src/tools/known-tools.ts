@@ -144,7 +144,7 @@ function met({ connectorId, rows }: Listed): MetTool[] {
 }
 
 /** As the list of its server held it. */
-function discovered({ definition, hash }: McpToolRow): DiscoveredTool {
+export function discovered({ definition, hash }: McpToolRow): DiscoveredTool {
   return { ...definition, hash } as unknown as DiscoveredTool;
 }
 

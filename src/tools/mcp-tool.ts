@@ -9,7 +9,7 @@ import { offeredSchema } from './offered-schema.ts';
 import type { Tool, ToolContext, ToolResult } from './tool.ts';
 
 export interface McpToolDeps {
-  readonly sessions: Pick<McpSessions, 'call'>;
+  readonly sessions: Pick<McpSessions, 'call' | 'watchPause'>;
   readonly authorization: Pick<Authorization, 'refused'>;
   readonly log: Logger;
 }
@@ -20,6 +20,8 @@ export interface McpToolDefinition {
   readonly fallbackConnectorId?: string;
   /** The server's own name of the tool. */
   readonly tool: string;
+  /** Of the definition that is offered. */
+  readonly hash?: string;
   readonly description: string;
   readonly inputSchema: JsonObject;
   readonly annotations: JsonObject | undefined;
@@ -37,7 +39,7 @@ const MAX_DESCRIPTION = 1024;
  * itself only: a call that waits for answers goes on where it began.
  */
 export function createMcpTool(definition: McpToolDefinition, { sessions, authorization, log }: McpToolDeps): Tool {
-  const { annotations, connectorId, fallbackConnectorId, tool } = definition;
+  const { annotations, connectorId, fallbackConnectorId, hash, tool } = definition;
   const repeatable = annotations?.readOnlyHint === true || annotations?.idempotentHint === true;
 
   async function call(target: string, argumentsText: string, context: ToolContext): Promise<ToolResult> {
@@ -67,7 +69,8 @@ export function createMcpTool(definition: McpToolDefinition, { sessions, authori
     repeatable,
     includeOutput: definition.includeOutput,
     permission: definition.permission,
-    source: { connectorId, tool },
+    source: { connectorId, tool, ...(hash !== undefined && { hash }) },
+    watchPause: (paused) => sessions.watchPause(connectorId, paused),
     async execute(argumentsText, context) {
       try {
         return await call(connectorId, argumentsText, context);

@@ -40,6 +40,8 @@ export interface ToolPins {
    * tools without a pin are `new`, with `warn` they are pinned. What is met for the first time is logged and told as an event.
    */
   review(agentId: string, trust: ToolTrust, met: readonly MetTool[]): Promise<PinReview>;
+  /** Compares as `review` does and trusts nothing: what has no pin is `new`, whatever else is pinned. */
+  check(agentId: string, trust: ToolTrust, met: readonly MetTool[]): Promise<PinReview>;
   /** Pins definitions of tools that have no pin, whatever else is pinned of their connectors. */
   adopt(agentId: string, tools: readonly MetTool[]): Promise<void>;
   /** Drops the pins of an agent, or those of some connectors in it. */
@@ -47,6 +49,7 @@ export interface ToolPins {
 }
 
 const UNCHANGED: PinVerdict = Object.freeze({ state: 'unchanged', members: [] });
+const NEW: PinVerdict = Object.freeze({ state: 'new', members: [] });
 const SHOWN_TOOLS = 20;
 
 /** Keeps the definitions that agents trust, and notices others. */
@@ -86,7 +89,7 @@ export function createToolPins({ store, events, log }: ToolPinsDeps): ToolPins {
     return new Map(
       met.map((each): [string, PinVerdict] => {
         const at = key(each.connectorId, each.tool.name);
-        if (pinned(each) === undefined) return [at, { state: 'new', members: [] }];
+        if (pinned(each) === undefined) return [at, NEW];
         if (!changed.includes(each)) return [at, UNCHANGED];
         const { annotations, ...rest } = definitions.get(at) ?? {};
         const before = { ...rest, ...(annotations !== undefined && { annotations }) };
@@ -112,6 +115,23 @@ export function createToolPins({ store, events, log }: ToolPinsDeps): ToolPins {
     log.info({ agentId, connectorIds, tools: names }, `MCP tools pinned for agent ${agentId}: ${tools.length}`);
   }
 
+  async function compared(
+    agentId: string,
+    trust: ToolTrust,
+    pins: Map<string, ToolPin>,
+    met: readonly MetTool[],
+  ): Promise<PinReview> {
+    const found = await verdicts(agentId, pins, met);
+    const noted = met.filter(({ connectorId, tool }) => {
+      const at = key(connectorId, tool.name);
+      return found.get(at)?.state !== 'unchanged' && pins.get(at)?.seenHash !== tool.hash;
+    });
+    await Promise.all(
+      noted.map((each) => notice(agentId, trust, each, found.get(key(each.connectorId, each.tool.name)) ?? UNCHANGED)),
+    );
+    return { of: (connectorId, tool) => found.get(key(connectorId, tool)) ?? UNCHANGED };
+  }
+
   return {
     async review(agentId, trust, met) {
       if (met.length === 0) return { of: () => UNCHANGED };
@@ -121,23 +141,21 @@ export function createToolPins({ store, events, log }: ToolPinsDeps): ToolPins {
       const late = unpinned.filter(({ connectorId }) => trusted.has(connectorId));
       const adopted = trust === 'warn' ? unpinned : unpinned.filter((each) => !late.includes(each));
       if (trust === 'warn') {
-        for (const each of late) await notice(agentId, trust, each, { state: 'new', members: [] });
+        for (const each of late) await notice(agentId, trust, each, NEW);
       }
       if (adopted.length > 0) {
         await adopt(agentId, adopted);
         pins = await index(agentId);
       }
-      const found = await verdicts(agentId, pins, met);
-      const noted = met.filter(({ connectorId, tool }) => {
-        const at = key(connectorId, tool.name);
-        return found.get(at)?.state !== 'unchanged' && pins.get(at)?.seenHash !== tool.hash;
-      });
-      await Promise.all(
-        noted.map((each) =>
-          notice(agentId, trust, each, found.get(key(each.connectorId, each.tool.name)) ?? UNCHANGED),
-        ),
-      );
-      return { of: (connectorId, tool) => found.get(key(connectorId, tool)) ?? UNCHANGED };
+      return compared(agentId, trust, pins, met);
+    },
+
+    async check(agentId, trust, met) {
+      const pins = await index(agentId);
+      const pinned = met.filter(({ connectorId, tool }) => pins.get(key(connectorId, tool.name))?.hash !== undefined);
+      const { of } = await compared(agentId, trust, pins, pinned);
+      const known = new Set(pinned.map(({ connectorId, tool }) => key(connectorId, tool.name)));
+      return { of: (connectorId, tool) => (known.has(key(connectorId, tool)) ? of(connectorId, tool) : NEW) };
     },
     adopt,
     forget: (agentId, connectorIds) => store.deleteOf(agentId, connectorIds),

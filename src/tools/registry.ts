@@ -7,19 +7,19 @@ import type { Settings } from '../settings/types.ts';
 import type { McpToolStore } from '../store/mcp-tools.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createCallGuard } from './call-guard.ts';
+import { type ForeseenTools, type ForesightRequest, foreseenTools } from './foreseen-tools.ts';
 import { type KnownTools, knownTools, storedTools } from './known-tools.ts';
 import { createMcpTool } from './mcp-tool.ts';
-import { nameTools } from './offered-names.ts';
 import { pinWarnings } from './pin-warnings.ts';
 import type { ToolPins } from './pins.ts';
-import { type FoundTool, toolsOfSource } from './source-tools.ts';
+import { isSelected, MAX_OFFERED, type PlannedTool, planTools } from './plan.ts';
+import { toolsOfSource } from './source-tools.ts';
 import { type AgentToolSources, connectorIds, toolSources } from './sources.ts';
 import type { ResolvedTools, Tool } from './tool.ts';
-import { PERMISSION_DEFAULT, permissionDefault, type ToolPolicy, toolPolicy } from './tool-policy.ts';
-import { judge, type ToolVerdict } from './verdicts.ts';
+import { type ToolPolicy, toolPolicy } from './tool-policy.ts';
 
 export interface ToolRegistryDeps {
-  readonly sessions: Pick<McpSessions, 'tools' | 'call'>;
+  readonly sessions: Pick<McpSessions, 'tools' | 'call' | 'watchPause'>;
   readonly connectors: Pick<Connectors, 'find' | 'visible' | 'joinedTo'>;
   readonly mcpTools: Pick<McpToolStore, 'list' | 'offeredNames' | 'claimName'>;
   readonly settings: Pick<Settings, 'flag' | 'text'>;
@@ -51,6 +51,11 @@ export interface ToolRegistry {
    * UpstreamError, CONNECTOR_NOT_FOUND or FORBIDDEN of a connector that is required.
    */
   resolve(request: ResolveRequest): Promise<ResolvedTools>;
+  /**
+   * What `resolve` would answer if every server that can be reached still had the list it gave last. No server is asked, and
+   * neither a required connector that fails nor too many tools is an error.
+   */
+  foreseen(request: ForesightRequest): Promise<ForeseenTools>;
   /** One entry per connector, from the lists read last. Names and pins are stored as `resolve` would. */
   known(agentId: string, agent: JsonObject): Promise<KnownTools[]>;
   /**
@@ -62,57 +67,19 @@ export interface ToolRegistry {
   unpin(agentId: string): Promise<void>;
 }
 
-/** Tools that a model takes. */
-export const MAX_OFFERED = 128;
 const MCP_ENABLED = 'plugins.ml_commons.mcp_connector_enabled';
 
 /** Turns what an agent names into tools. */
 export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
-  const { connectors, mcpTools, settings, pins } = deps;
+  const { connectors, settings, pins } = deps;
 
   function sourcesOf(agentId: string, agent: JsonObject): AgentToolSources {
     const joined = settings.flag(MCP_ENABLED) ? connectors.joinedTo({ id: agentId, name: String(agent.name) }) : [];
     return toolSources(agent, joined);
   }
 
-  /** The found tools with what the agent may do with them. */
-  async function judged(
-    found: readonly FoundTool[],
-    met: readonly FoundTool[],
-    policy: ToolPolicy,
-    agentId: string,
-  ): Promise<JudgedTool[]> {
-    const byDefault = permissionDefault(settings.text(PERMISSION_DEFAULT));
-    const [names, review] = await Promise.all([
-      nameTools(
-        agentId,
-        found.map(({ source, from, tool }) => ({
-          connectorId: source.connectorId,
-          connectorName: from.name,
-          tool: tool.name,
-          declared: from.declared,
-        })),
-        mcpTools,
-      ),
-      pins.review(
-        agentId,
-        policy.trust,
-        met.map(({ target, tool }) => ({ connectorId: target, tool })),
-      ),
-    ]);
-    return found.flatMap((each) => {
-      const { source, target, tool } = each;
-      const { connectorId, fallbackConnectorId } = source;
-      const offeredAs = names.of(connectorId, tool.name);
-      if (offeredAs === undefined) return [];
-      const { name, annotations } = tool;
-      const subject = { connectorId, target, fallbackConnectorId, name, offeredAs, annotations };
-      return { found: each, offeredAs, verdict: judge(subject, policy, byDefault, review) };
-    });
-  }
-
   function offer(
-    { found, offeredAs, verdict }: JudgedTool,
+    { found, offeredAs, verdict }: PlannedTool,
     policy: ToolPolicy,
     { agentId, parameters }: ResolveRequest,
   ): Tool {
@@ -135,6 +102,7 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
         connectorId: target,
         ...fallback,
         tool: tool.name,
+        hash: tool.hash,
         description,
         inputSchema,
         annotations,
@@ -154,14 +122,8 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
       if (sources.mcp.length > 0 && !settings.flag(MCP_ENABLED)) throw new MCP_DISABLED();
       const policy = toolPolicy(request.agent);
       const lists = await Promise.all(sources.mcp.map((source) => toolsOfSource(source, request, deps)));
-      const found = distinct(lists.flatMap((list) => list.found));
-      const met = distinct(lists.flatMap((list) => list.met));
-      const all = await judged(found, met, policy, request.agentId);
-      const { selected } = request;
-      const wanted = all.filter(
-        ({ offeredAs, found: { tool } }) =>
-          selected === undefined || selected.includes(offeredAs) || selected.includes(tool.name),
-      );
+      const all = await planTools(request.agentId, lists, policy, deps);
+      const wanted = all.filter((each) => isSelected(each, request.selected));
       const offered = wanted.filter(({ verdict }) => verdict.withheld === undefined);
       if (offered.length > MAX_OFFERED) throw new INVALID_ARGUMENT(tooMany(offered));
       return {
@@ -174,6 +136,7 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
       };
     },
 
+    foreseen: (request) => foreseenTools(request, sourcesOf(request.agentId, request.agent), deps),
     known: (agentId, agent) => knownTools(agentId, agent, sourcesOf(agentId, agent), deps),
 
     async pin(agentId, agent, before) {
@@ -200,27 +163,11 @@ export function createToolRegistry(deps: ToolRegistryDeps): ToolRegistry {
   };
 }
 
-interface JudgedTool {
-  readonly found: FoundTool;
-  readonly offeredAs: string;
-  readonly verdict: ToolVerdict;
-}
-
-/** A tool that several entries name is offered once, as the first of them says. */
-function distinct(tools: readonly FoundTool[]): FoundTool[] {
-  const byKey = new Map<string, FoundTool>();
-  for (const found of tools) {
-    const key = `${found.source.connectorId}\0${found.tool.name}`;
-    if (!byKey.has(key)) byKey.set(key, found);
-  }
-  return [...byKey.values()];
-}
-
 function keyOf({ connectorId, tool }: { connectorId: string; tool: { name: string } }): string {
   return `${connectorId}\0${tool.name}`;
 }
 
-function warningsOf(agentId: string, tools: readonly JudgedTool[]): string[] {
+function warningsOf(agentId: string, tools: readonly PlannedTool[]): string[] {
   const connectors = new Map(tools.map(({ found: { target, from } }) => [target, from.name]));
   return [...connectors].flatMap(([id, name]) =>
     pinWarnings(
@@ -231,7 +178,7 @@ function warningsOf(agentId: string, tools: readonly JudgedTool[]): string[] {
   );
 }
 
-function tooMany(tools: readonly JudgedTool[]): string {
+function tooMany(tools: readonly PlannedTool[]): string {
   const counts = new Map<string, { readonly name: string; readonly count: number }>();
   for (const { found } of tools) {
     counts.set(found.target, { name: found.from.name, count: (counts.get(found.target)?.count ?? 0) + 1 });

@@ -38,7 +38,7 @@ interface SourceDeps {
   readonly connectors: Pick<Connectors, 'find' | 'visible'>;
   readonly mcpTools: Pick<McpToolStore, 'list'>;
   readonly authorization: Pick<Authorization, 'refused'>;
-  readonly log: Logger;
+  readonly log: Pick<Logger, 'warn' | 'error'>;
 }
 
 /** For whom lists are read, and until when. */

@@ -1,7 +1,7 @@
 import type { CauseCode } from '../errors.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { ToolSpec } from '../llm/types.ts';
-import type { AskPerson, CallProgress, McpCall } from '../mcp/types.ts';
+import type { AskPerson, CallProgress, McpCall, PausedCall, PauseWatch } from '../mcp/types.ts';
 import type { WithheldCode } from './verdicts.ts';
 
 export interface ToolContext {
@@ -16,6 +16,15 @@ export interface ToolContext {
   /** Goes on with a call that was paused by questions. */
   readonly resume?: McpCall['resume'];
   readonly onProgress?: (progress: CallProgress) => void;
+}
+
+/** Which tool of which server it is. */
+export interface ToolSource {
+  readonly connectorId: string;
+  /** The server's own name. */
+  readonly tool: string;
+  /** Of its definition. */
+  readonly hash?: string;
 }
 
 /** A tool failure is a result, never an exception. */
@@ -36,7 +45,9 @@ export interface Tool {
   readonly includeOutput: boolean;
   /** `ask`: each call waits until a person approves it. What is denied is not offered at all. */
   readonly permission: 'allow' | 'ask';
-  readonly source?: { readonly connectorId: string; readonly tool: string };
+  readonly source?: ToolSource;
+  /** Watches whether a paused call of it can go on; absent where its calls are never paused. */
+  readonly watchPause?: (paused: PausedCall) => Promise<PauseWatch>;
   /** `argumentsText` is valid JSON of an object that fits `spec.inputSchema`. */
   execute(argumentsText: string, context: ToolContext): Promise<ToolResult>;
 }

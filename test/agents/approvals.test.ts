@@ -1,89 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { CallRequest, People } from '../../src/agents/call-requests.ts';
-import { RunSuspended } from '../../src/agents/suspension.ts';
-import { runToolCalls, type ToolCallOptions } from '../../src/agents/tool-calls.ts';
-import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
-import type { ToolCall } from '../../src/llm/types.ts';
-import type { ByKey, PausedCall, QuestionAnswer } from '../../src/mcp/types.ts';
 import type { GivenAnswer } from '../../src/runs/request-document.ts';
-import { type CallStep, foldSteps, type RunCall } from '../../src/runs/steps.ts';
-import { createArgumentChecker } from '../../src/tools/arguments.ts';
-import type { Tool, ToolContext, ToolResult } from '../../src/tools/tool.ts';
-import { answered, call, fakeTool } from './fixtures.ts';
-
-/** People whose answers the test gives, by the place of the request in the order of asking. */
-function fakePeople() {
-  const asked: CallRequest[] = [];
-  const answers = new Map<string, { resolve: (given: GivenAnswer) => void; given: Promise<GivenAnswer> }>();
-  const arrivals = new Set<() => void>();
-  const slot = (id: string) => {
-    const known = answers.get(id);
-    if (known) return known;
-    let resolve = (_given: GivenAnswer): void => undefined;
-    const given = new Promise<GivenAnswer>((done) => {
-      resolve = done;
-    });
-    answers.set(id, { resolve, given });
-    return { resolve, given };
-  };
-  const people: People = {
-    async open(request) {
-      if (asked.every(({ requestId }) => requestId !== request.requestId)) asked.push(request);
-      for (const arrive of arrivals) arrive();
-    },
-    answered: (id, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal.aborted) reject(signal.reason);
-        signal.addEventListener('abort', () => reject(signal.reason));
-        slot(id).given.then(resolve, reject);
-      }),
-  };
-  return {
-    people,
-    asked,
-    async waitFor(count: number): Promise<void> {
-      while (asked.length < count) {
-        await new Promise<void>((resolve) => {
-          arrivals.add(resolve);
-        });
-      }
-    },
-    give: (at: number, given: GivenAnswer) => slot(asked[at]?.requestId ?? '').resolve(given),
-  };
-}
-
-function start(
-  calls: readonly (ToolCall | RunCall)[],
-  tools: readonly Tool[],
-  options: Partial<ToolCallOptions> & { signal?: AbortSignal } = {},
-) {
-  const steps: CallStep[] = [];
-  const { signal = new AbortController().signal, ...more } = options;
-  const ended = runToolCalls(
-    0,
-    calls.map((made, index) => ('call' in made ? made : { call: made, index })),
-    {
-      tools,
-      checker: createArgumentChecker(),
-      context: { principal: OPEN_PRINCIPAL, agentId: 'agent', runId: 'run', signal },
-      concurrency: 8,
-      resultLimit: 1000,
-      record: async (step) => void steps.push(step),
-      ...more,
-    },
-  );
-  ended.catch(() => undefined);
-  const outcomes = () => steps.filter((step) => step.kind === 'tool_outcome').sort((a, b) => a.index - b.index);
-  return { ended, steps, outcomes, kinds: () => steps.map((step) => step.kind) };
-}
-
-/** The calls of one answer as they are after these steps. */
-function callsAfter(made: readonly ToolCall[], steps: readonly CallStep[]): readonly RunCall[] {
-  return foldSteps([answered('', [...made]), ...steps]).turns[0]?.calls ?? [];
-}
-
-const guarded = (name: string) =>
-  fakeTool(name, { permission: 'ask', source: { connectorId: 'c1', tool: `the_${name}` } });
+import type { CallStep } from '../../src/runs/steps.ts';
+import type { Tool } from '../../src/tools/tool.ts';
+import { callsAfter, fakePeople, guarded, QUESTIONS, start, startWith } from './approval-rig.ts';
+import { call, fakeTool } from './fixtures.ts';
 
 describe('a call that needs approval', () => {
   it('waits until a person approves it, and leaves then', async () => {
@@ -203,7 +123,8 @@ describe('a call that needs approval', () => {
 
 describe('a run that goes on', () => {
   const asking = { kind: 'request', turn: 0, index: 0, callId: 'id-pay', requestId: 'r1' } as const;
-  const request: CallStep = { ...asking, requestKind: 'approval', resumable: true };
+  const source = { connectorId: 'c1', tool: 'the_pay' };
+  const request: CallStep = { ...asking, requestKind: 'approval', resumable: true, source };
 
   it('waits for the request that was open, and asks no second time', async () => {
     const { people, asked, waitFor, give } = fakePeople();
@@ -231,196 +152,151 @@ describe('a run that goes on', () => {
   it('keeps to the person’s word when the tool has become free meanwhile', async () => {
     const { people } = fakePeople();
     const given: CallStep = { ...asking, kind: 'request_answer', action: 'refuse' };
-    const tool = fakeTool('pay');
+    const tool = fakeTool('pay', { source });
     await start(callsAfter([call('pay')], [request, given]), [tool], { people }).ended;
     expect(tool.ran).toEqual([]);
   });
 });
 
-const QUESTIONS = {
-  name: { mode: 'form', message: 'Who?', schema: { type: 'object', properties: { name: { type: 'string' } } } },
-  consent: { mode: 'url', message: 'Agree', url: 'https://example.test/agree' },
-} as const;
+describe('a tool that is another one after a wait', () => {
+  const asking = { kind: 'request', turn: 0, index: 0, callId: 'id-pay', requestId: 'r1' } as const;
+  const source = { connectorId: 'c1', tool: 'the_pay', hash: 'h1' };
+  const request: CallStep = { ...asking, requestKind: 'approval', resumable: true, source };
+  const approval: CallStep = { ...asking, kind: 'request_answer', action: 'approve' };
+  const payOf = (about: { connectorId: string; tool: string; hash?: string }) =>
+    fakeTool('pay', { permission: 'ask', source: about });
 
-/** A tool that asks, and answers with what it was told. */
-function asker(paused: PausedCall | undefined, seen: ToolContext[] = []): Tool & { readonly ran: string[] } {
-  return fakeTool('book', {
-    async run(_arguments, context): Promise<ToolResult> {
-      seen.push(context);
-      const answers = context.resume?.answers ?? (await context.ask?.(QUESTIONS, paused)) ?? {};
-      return { text: JSON.stringify(answers), isError: false, outcome: 'ok' };
-    },
+  it.each([
+    ['another connector', { ...source, connectorId: 'c2' }],
+    ['another tool of the server', { ...source, tool: 'pay_all' }],
+    ['another definition', { ...source, hash: 'h2' }],
+  ])('is not called with an approval that was recorded for %s', async (_what, now) => {
+    const { people, asked, closed } = fakePeople();
+    const tool = payOf(now);
+    const waiting = start(callsAfter([call('pay')], [request]), [tool], { people });
+    await waiting.ended;
+    expect(closed).toEqual(['The call it belongs to is not made any more']);
+    const approved = start(callsAfter([call('pay')], [request, approval]), [tool], { people });
+    await approved.ended;
+    for (const { outcomes, kinds } of [waiting, approved]) {
+      expect(outcomes()).toMatchObject([
+        { outcome: 'not_run', cause: 'changed', text: expect.stringContaining('Error: not run. Since pay was called') },
+      ]);
+      expect(kinds()).toEqual(['tool_outcome']);
+    }
+    expect([asked, closed.length, tool.ran]).toEqual([[], 1, []]);
   });
-}
 
-describe('the questions of a server', () => {
-  const paused: PausedCall = { questions: QUESTIONS, requestState: 'opaque', round: 1 };
-
-  it('are put one by one, and answered in one go', async () => {
-    const { people, asked, waitFor, give } = fakePeople();
-    const { ended, steps, outcomes } = start([call('book')], [asker(paused)], { people });
-    await waitFor(2);
-    expect(asked.map(({ kind, question }) => [kind, question])).toEqual([
-      ['elicitation', QUESTIONS.name],
-      ['elicitation', QUESTIONS.consent],
-    ]);
-    give(1, { action: 'decline' });
-    give(0, { action: 'accept', content: { name: 'Ann' } });
+  it('is not called when it is gone, and its request is closed', async () => {
+    const { people, closed } = fakePeople();
+    const { ended, outcomes } = start(callsAfter([call('pay')], [request]), [], { people });
     await ended;
-    expect(JSON.parse(outcomes()[0]?.text ?? '')).toEqual({
-      name: { action: 'accept', content: { name: 'Ann' } },
-      consent: { action: 'decline' },
-    });
-    expect(steps.map((step) => step.kind)).toEqual([
-      'tool_intent',
-      'request',
-      'request',
-      'request_answer',
-      'request_answer',
-      'tool_intent',
-      'tool_outcome',
-    ]);
-    expect(steps.filter((step) => step.kind === 'request')).toMatchObject([
-      { key: 'name', question: QUESTIONS.name, resumable: true, paused },
-      { key: 'consent', question: QUESTIONS.consent, resumable: true },
-    ]);
+    expect(outcomes()).toMatchObject([{ outcome: 'not_run', cause: 'changed' }]);
+    expect(closed).toHaveLength(1);
   });
 
-  it('asked while the call is under way leave no second intent', async () => {
+  it('goes through when it is the same', async () => {
+    const tool = payOf(source);
+    await start(callsAfter([call('pay')], [request, approval]), [tool], { people: fakePeople().people }).ended;
+    expect(tool.ran).toEqual(['{}']);
+  });
+
+  it('is looked up again in the same process, with what is allowed then', async () => {
+    const denied = { tool: 'the_pay', offeredAs: 'pay', connectorId: 'c1', code: 'denied_by_policy', message: '' };
+    const offers = [
+      [{ tools: [payOf({ ...source, connectorId: 'c2' })] }, 'changed'],
+      [{ tools: [] }, 'changed'],
+      [{ tools: [], withheld: [{ ...denied, code: 'denied_by_policy' } as const] }, 'denied'],
+    ] as const;
+    for (const [later, cause] of offers) {
+      const { people, waitFor, give } = fakePeople();
+      const before = payOf(source);
+      const options = {
+        people,
+        tools: [before] as readonly Tool[],
+        renew: async () => void Object.assign(options, later),
+      };
+      const { ended, steps } = startWith([call('pay')], options);
+      await waitFor(1);
+      give(0, { action: 'approve' });
+      await ended;
+      expect(steps.map((step) => step.kind)).toEqual(['request', 'request_answer', 'tool_outcome']);
+      expect(steps.at(-1)).toMatchObject({ outcome: 'not_run', cause });
+      expect(before.ran).toEqual([]);
+    }
+  });
+
+  it('is not called when the run may not go on', async () => {
+    const gone = new Error('the caller is gone');
     const { people, waitFor, give } = fakePeople();
-    const { ended, steps } = start([call('book')], [asker(undefined)], { people });
-    await waitFor(2);
-    give(0, { action: 'cancel', expired: true });
-    give(1, { action: 'accept' });
-    await ended;
-    expect(steps.filter((step) => step.kind === 'tool_intent')).toHaveLength(1);
-    expect(steps.filter((step) => step.kind === 'request')).toMatchObject([{ resumable: false }, { resumable: false }]);
-    expect(steps.filter((step) => step.kind === 'request_answer')).toMatchObject([{ expired: true }, {}]);
-  });
-
-  it('cannot be asked where nobody attends the run', async () => {
-    const seen: ToolContext[] = [];
-    await start([call('book')], [asker(paused, seen)]).ended;
-    expect(seen.map((context) => 'ask' in context)).toEqual([false]);
-  });
-
-  it('do not hold up other calls', async () => {
-    const { people, waitFor, give } = fakePeople();
-    const free = fakeTool('free');
-    const calls = [call('book'), call('free'), call('free', '{}', 'again')];
-    const { ended } = start(calls, [asker(paused), free], { people, concurrency: 2 });
-    await waitFor(2);
-    await expect.poll(() => free.ran.length).toBe(2);
-    for (const at of [0, 1]) give(at, { action: 'decline' });
-    await ended;
-  });
-
-  it('in a flood are declined without asking anybody', async () => {
-    const { people, asked } = fakePeople();
-    const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`q${n}`, QUESTIONS.name]));
-    let answers: ByKey<QuestionAnswer> = {};
-    const tool = fakeTool('book', {
-      async run(_arguments, { ask }) {
-        answers = (await ask?.(many, undefined)) ?? {};
-        return { text: '', isError: false, outcome: 'ok' };
-      },
-    });
-    await start([call('book')], [tool], { people }).ended;
-    expect(asked).toEqual([]);
-    expect(Object.values(answers)).toEqual(Array.from({ length: 21 }, () => ({ action: 'decline' })));
-  });
-
-  it('that were open when a process ended are waited for, and the call goes on from there', async () => {
-    const place = { turn: 0, index: 0, callId: 'id-book' } as const;
-    const intent: CallStep = {
-      kind: 'tool_intent',
-      ...place,
-      offeredName: 'book',
-      argumentsText: '{}',
-      repeatable: false,
-    };
-    const put = { kind: 'request', ...place, requestKind: 'elicitation', resumable: true } as const;
-    const recorded: CallStep[] = [
-      intent,
-      { ...put, requestId: 'r1', key: 'name', question: QUESTIONS.name, paused },
-      { kind: 'request_answer', ...place, requestId: 'r1', action: 'accept', content: { name: 'Ann' } },
-    ];
-    const { people, asked, waitFor, give } = fakePeople();
-    const seen: ToolContext[] = [];
-    const run = start(callsAfter([call('book')], recorded), [asker(paused, seen)], { people });
+    const tool = payOf(source);
+    const { ended, kinds } = start([call('pay')], [tool], { people, renew: () => Promise.reject(gone) });
     await waitFor(1);
-    expect(asked.map(({ question }) => question)).toEqual([QUESTIONS.consent]);
-    give(0, { action: 'cancel' });
-    await run.ended;
-    expect(seen[0]?.resume).toEqual({
-      paused,
-      answers: { name: { action: 'accept', content: { name: 'Ann' } }, consent: { action: 'cancel' } },
-    });
-    expect(run.kinds()).toEqual(['request', 'request_answer', 'tool_intent', 'tool_outcome']);
-    const [added] = run.steps;
-    expect(added).not.toHaveProperty('paused');
-  });
-});
-
-describe('a run that is suspended', () => {
-  const suspended = () => {
-    const stop = new AbortController();
-    const reason = new RunSuspended('the server stops');
-    return { signal: stop.signal, reason, suspend: () => stop.abort(reason) };
-  };
-
-  it('leaves a call that waits as it is', async () => {
-    const { people, waitFor } = fakePeople();
-    const { signal, reason, suspend } = suspended();
-    const { ended, kinds } = start([call('pay')], [guarded('pay')], { people, signal });
-    await waitFor(1);
-    suspend();
-    await expect(ended).rejects.toBe(reason);
-    expect(kinds()).toEqual(['request']);
+    give(0, { action: 'approve' });
+    await expect(ended).rejects.toBe(gone);
+    expect(kinds()).toEqual(['request', 'request_answer']);
+    expect(tool.ran).toEqual([]);
   });
 
   it.each([
-    ['is cut and may be repeated', true, 'error', ['tool_intent']],
-    ['is cut and may not be repeated', false, 'unknown', ['tool_intent']],
-    ['has answered with an error', false, 'error', ['tool_intent', 'tool_outcome']],
-    ['has answered', true, 'ok', ['tool_intent', 'tool_outcome']],
-  ] as const)(
-    'records the outcome of a call only when it has one: it %s',
-    async (_what, repeatable, outcome, kinds) => {
-      const { signal, suspend } = suspended();
-      const tool = fakeTool('book', {
-        repeatable,
-        async run() {
-          suspend();
-          return { text: 'x', isError: outcome !== 'ok', outcome };
-        },
-      });
-      const run = start([call('book')], [tool], { signal });
-      await run.ended.catch(() => undefined);
-      expect(run.kinds()).toEqual(kinds);
-    },
-  );
+    ['paused', { questions: {}, round: 1 }, { outcome: 'not_run', cause: 'changed' }],
+    ['under way', undefined, { outcome: 'unknown', text: expect.stringContaining('was ended while it was under way') }],
+  ] as const)('does not get the answers when its call is %s', async (_what, pause, outcome) => {
+    const { people, waitFor, give } = fakePeople();
+    const seen: unknown[] = [];
+    const book = fakeTool('book', {
+      source,
+      async run(_arguments, { ask }) {
+        const said = await ask?.({ name: QUESTIONS.name }, pause).catch((error: unknown) => error);
+        seen.push(said);
+        return { text: 'Error: ended', isError: true, outcome: 'error' };
+      },
+    });
+    const options = {
+      people,
+      tools: [book] as readonly Tool[],
+      renew: async () => void Object.assign(options, { tools: [] }),
+    };
+    const { ended, steps } = startWith([call('book')], options);
+    await waitFor(1);
+    give(0, { action: 'accept', content: { name: 'Ann' } });
+    await ended;
+    expect(seen).toEqual([expect.any(Error)]);
+    expect(steps.map((step) => step.kind)).toEqual(['tool_intent', 'request', 'request_answer', 'tool_outcome']);
+    expect(steps.at(-1)).toMatchObject(outcome);
+  });
 
-  it('begins no call', async () => {
-    const { signal, reason, suspend } = suspended();
-    suspend();
-    const run = start([call('free')], [fakeTool('free')], { signal });
-    await expect(run.ended).rejects.toBe(reason);
-    expect(run.kinds()).toEqual([]);
+  it('is not repeated when it may not be repeated any more', async () => {
+    const intent: CallStep = {
+      ...{ turn: 0, index: 0, callId: 'id-pay', offeredName: 'pay', argumentsText: '{}' },
+      kind: 'tool_intent',
+      connectorId: 'c1',
+      serverTool: 'the_pay',
+      repeatable: true,
+    };
+    const [reads, writes] = [true, false].map((repeatable) => fakeTool('pay', { repeatable, source }));
+    const first = start(callsAfter([call('pay')], [intent]), reads ? [reads] : []);
+    await first.ended;
+    expect([reads?.ran, first.outcomes()]).toMatchObject([['{}'], [{ outcome: 'ok' }]]);
+    const second = start(callsAfter([call('pay')], [intent]), writes ? [writes] : []);
+    await second.ended;
+    expect([writes?.ran, second.outcomes()]).toMatchObject([[], [{ outcome: 'unknown', repeatable: false }]]);
+    const third = start(callsAfter([call('pay')], [intent]), []);
+    await third.ended;
+    expect(third.outcomes()).toMatchObject([{ outcome: 'unknown' }]);
   });
 });
 
-it('progress of a call is told, not more often than people can read', async () => {
-  const told: unknown[] = [];
-  const tool = fakeTool('book', {
-    async run(_arguments, { onProgress }) {
-      for (let progress = 1; progress <= 50; progress += 1) onProgress?.({ progress, total: 50, message: 'on it' });
-      return { text: '', isError: false, outcome: 'ok' };
-    },
-  });
-  const onProgress: ToolCallOptions['onProgress'] = ({ offeredName }, progress) =>
-    void told.push([offeredName, progress]);
-  await start([call('book')], [tool], { onProgress }).ended;
-  expect(told[0]).toEqual(['book', { progress: 1, total: 50, message: 'on it' }]);
-  expect(told.length).toBeLessThan(10);
+it('arguments are shown with every character that nobody sees, as JSON that means the same', async () => {
+  const { people, asked, waitFor, give } = fakePeople();
+  const text = '{"to":"\u202eevil\u202c","note":"a\u{e0041}b c"}';
+  const tool = guarded('pay');
+  const { ended } = start([call('pay', text)], [tool], { people });
+  await waitFor(1);
+  const shown = asked[0]?.arguments ?? '';
+  expect(shown).toBe('{"to":"\\u202eevil\\u202c","note":"a\\udb40\\udc41b c"}');
+  expect(JSON.parse(shown)).toEqual(JSON.parse(text));
+  give(0, { action: 'approve' });
+  await ended;
+  expect(tool.ran).toEqual([text]);
 });

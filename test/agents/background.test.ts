@@ -274,9 +274,13 @@ describe('a call that needs approval', () => {
   it('is not made where nobody attends, and the model is told', async () => {
     const { server, agentId } = await echoAgent();
     rig.llm.reset(echo('hi'), 'I may not');
-    expect((await rig.ask(agentId, 'q')).text).toBe('I may not');
+    const reply = await rig.ask(agentId, 'q');
+    expect(reply.text).toBe('I may not');
     expect(server.of('tools/call')).toEqual([]);
     expect(toolMessages(rig.llm, 1)).toEqual([expect.stringContaining('?async=true')]);
+    expect(reply.headers.get('warning')).toBe(
+      '299 tenon "Calls of the tool echo were not run: they need the approval of a person. Execute the agent with ?async=true, and a person can approve them"',
+    );
   });
 
   it('is answered wrongly with a 400 that names what fits, or not at all by others', async () => {

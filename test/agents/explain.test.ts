@@ -50,12 +50,13 @@ describe('why a tool can be called or not', () => {
     expect(unknown.tools).toEqual([]);
     expect(unknown.problems).toEqual([
       {
-        code: 'tools_unknown',
-        message: `The tools of connector "office" (${c}) are not known: it was never connected, or it has none.`,
+        code: 'not_listed',
+        message: `The tools of connector "office" (${c}) are not known yet: it was never listed, the next use lists it.`,
         remedy: 'Ask again with ?probe=true.',
         connector_id: c,
       },
     ]);
+    expect((await explain(agent, '?tool=send')).tools).toEqual([]);
     expect(server.requests).toEqual([]);
     const probed = await explain(agent, '?probe=true');
     expect(short(probed)).toEqual([
@@ -150,6 +151,26 @@ describe('why a tool can be called or not', () => {
     ]);
   });
 
+  it('leaves open what hangs on a fallback that was never listed', async () => {
+    const server = await rig.server({ tools: [tool('send'), tool('drop')] });
+    const main = await rig.connector('main', server.origin);
+    const spare = await rig.connector('spare', server.origin);
+    const parameters = { tool_permissions: [{ tool: 'drop', permission: 'deny' }] };
+    const agent = await rig.agent([{ connector_id: main, fallback_connector_id: spare }], { parameters });
+    await rig.ok('GET', `/connectors/${main}/tools`);
+    await rig.ok('POST', `/connectors/${main}/_disable`);
+    expect(short(await explain(agent))).toEqual([['drop', false, ['denied_by_policy', 'disabled']]]);
+    const asked = await explain(agent, '?tool=send');
+    expect(asked.tools).toEqual([]);
+    expect(asked.problems).toMatchObject([
+      { code: 'disabled', connector_id: main },
+      { code: 'not_listed', connector_id: spare, remedy: 'Ask again with ?probe=true.' },
+    ]);
+    expect(short(await explain(agent, '?tool=send&probe=true'))).toEqual([
+      ['send', true, ['disabled', 'uses_fallback']],
+    ]);
+  });
+
   it('knows pins, and tools that are gone', async () => {
     const server = await rig.server({ tools: [tool('send'), tool('gone')] });
     const agents = [
@@ -216,7 +237,7 @@ describe('what an agent refers to', () => {
         },
       ],
     });
-    await setting('remote_inference.enabled', false);
+    await setting('memory_feature_enabled', false);
     expect(codes((await explain(agent)).problems)).toEqual(['feature_disabled', 'model_not_deployed']);
   });
 

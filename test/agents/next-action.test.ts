@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { refusal } from '../../src/agents/call-outcomes.ts';
 import { interactionsOf, nextAction, recordableAnswer } from '../../src/agents/next-action.ts';
-import { refusal } from '../../src/agents/tool-calls.ts';
 import type { NotRunCause, RequestStep, RunStep, ToolIntentStep, ToolOutcomeStep } from '../../src/runs/steps.ts';
 import { answer, answered, call, LIMITS } from './fixtures.ts';
 

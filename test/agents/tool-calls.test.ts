@@ -5,13 +5,14 @@ import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import type { ToolCall } from '../../src/llm/types.ts';
 import type { CallStep } from '../../src/runs/steps.ts';
 import { createArgumentChecker } from '../../src/tools/arguments.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { Tool, WithheldTool } from '../../src/tools/tool.ts';
 import { call, ECHO_SCHEMA, fakeTool } from './fixtures.ts';
 
 interface Options {
   signal?: AbortSignal;
   concurrency?: number;
   resultLimit?: number;
+  withheld?: readonly WithheldTool[];
   record?: (step: CallStep) => Promise<void>;
 }
 
@@ -24,6 +25,7 @@ async function run(calls: readonly ToolCall[], tools: readonly Tool[], options: 
     calls.map((made, index) => ({ call: made, index })),
     {
       tools,
+      ...(options.withheld && { withheld: options.withheld }),
       checker: createArgumentChecker(),
       context,
       concurrency: options.concurrency ?? 8,
@@ -69,6 +71,30 @@ describe('tool calls of one answer', () => {
 
   it('say so when no tool is offered at all', async () => {
     expect((await run([call('x')], [])).texts).toEqual(['Error: unknown tool x; available: none']);
+  });
+
+  it('tell a call of a denied or blocked tool from one of a tool that is not there', async () => {
+    const from = { connectorId: 'c' };
+    const withheld: WithheldTool[] = [
+      {
+        ...from,
+        tool: 'pay',
+        offeredAs: 'pay',
+        code: 'denied_by_policy',
+        message: 'it is denied by tool_permissions[0]',
+      },
+      { ...from, tool: 'send', offeredAs: 'send', code: 'pin_changed', message: 'it is blocked until it is approved' },
+    ];
+    const { outcomes } = await run([call('pay'), call('send'), call('nope')], [fakeTool('ok')], { withheld });
+    expect(outcomes.map(({ text, outcome, cause }) => [text, outcome, cause])).toEqual([
+      [
+        "Error: the tool pay was not called: it is denied by the agent's permissions. Go on without it.",
+        'not_run',
+        'denied',
+      ],
+      ['Error: the tool send was not called: it is blocked until it is approved', 'not_run', 'needs_approval'],
+      ['Error: unknown tool nope; available: ok', 'not_run', 'unknown_tool'],
+    ]);
   });
 
   it('name the parse error and the schema of broken arguments', async () => {

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startApp, type TestApp } from '../support/build-app.ts';
 import { privateAuthority, serverCertificate, writePair } from '../support/certificates.ts';
 import { type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
+import { chatConnector } from '../support/rest.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
 /** The bundle is what is shipped, so it is what is started here. */
@@ -316,6 +317,52 @@ describe('mcp', () => {
     server.on('tools/call', 'normal');
   });
 
+  it('shows what was left out, what is called otherwise and why, who suffers, and what a local server wrote', async () => {
+    const config = join(folder, 'declared.json');
+    const program = [
+      "for (let n = 1; n <= 12; n += 1) console.error('line ' + n);",
+      "console.error('bad\\rstatus: connected');",
+      'process.exit(3);',
+    ].join(' ');
+    const declared = { local: { command: [process.execPath, '-e', program], agents: ['*'], enabled: false } };
+    await writeFile(config, JSON.stringify({ mcp: declared }));
+    const app = await start({ config: { configFile: config, namedConfigFiles: ['TENON_CONFIG'] } });
+    const env = { TENON_URL: app.url };
+    const names = await startFakeMcpServer({
+      tools: [
+        { name: 'dotted.name', inputSchema: { type: 'object' } },
+        { name: 'broken', inputSchema: { type: 'array' } },
+      ],
+    });
+    const made = { connector_id: 'names', name: 'Names', version: 1, protocol: 'mcp_streamable_http' };
+    await app.request('POST', '/_plugins/_ml/connectors/_create', { ...made, url: names.origin, credential: {} });
+    const shown = (await tenon(['mcp', 'status', 'names', '--probe'], env)).out;
+    await names.stop();
+    expect(shown).toMatch(/\norigin: {7}api, remote\n/);
+    expect(shown).toMatch(/\ntools: {8}dotted\.name\n/);
+    expect(shown).toMatch(/\nleft out: {5}broken: \S.*\n/);
+    expect(shown).toMatch(/\nrenamed: {6}dotted\.name: offered as \S+: \S.*\n/);
+
+    const connector = chatConnector('https://api.openai.com/v1/chat/completions');
+    const model = { name: 'm', function_name: 'remote', connector };
+    const { body } = await app.request('POST', '/_plugins/_ml/models/_register', model);
+    const agent = { name: 'sufferer', type: 'conversational', llm: { model_id: String(body.model_id) } };
+    const registered = await app.request('POST', '/_plugins/_ml/agents/_register', agent);
+    expect(registered.status, registered.text).toBe(200);
+    const local = await tenon(['mcp', 'enable', 'local'], env);
+    expect(local.code).toBe(1);
+    expect(local.out).toMatch(/\norigin: {7}config, local\n/);
+    expect(local.out).toMatch(/\nagents: {7}sufferer\n/);
+    const [, stderr = ''] = local.out.split('\nstderr:');
+    expect(
+      stderr
+        .split('\n')
+        .slice(0, 3)
+        .map((line) => line.trim()),
+    ).toEqual(['line 5', 'line 6', 'line 7']);
+    expect(local.out.match(/^status:/gm)).toHaveLength(1);
+  });
+
   it('switches a connection off and on, and opens it again', async () => {
     const env = await connected();
     expect((await tenon(['mcp', 'disable', 'fake'], env)).out).toContain('disabled since');
@@ -324,8 +371,24 @@ describe('mcp', () => {
     await server.stop();
     const failed = (await tenon(['mcp', 'status', 'fake', '--probe'], env)).out;
     expect(failed).toMatch(/status: {7}failed since .*\n[\s\S]*error: {8}\w+: .*\nremedy: {7}\S/);
+    expect(failed).not.toContain('breaker:');
+    for (const action of ['reconnect', 'disable', 'enable']) {
+      const { code, out, err } = await tenon(['mcp', action, 'fake'], env);
+      const [ends, says] =
+        action === 'disable' ? [0, ''] : [1, `tenon: The connection of fake is failed after ${action}\n`];
+      expect([action, code, err]).toEqual([action, ends, says]);
+      expect(out).toContain(action === 'disable' ? 'disabled since' : 'failed since');
+    }
+    for (let probes = 0; probes < 3; probes += 1) {
+      await fetch(`${env.TENON_URL}/_plugins/_ml/connectors/fake/_status?probe=true`);
+    }
+    const held = (await tenon(['mcp', 'status', 'fake'], env)).out;
+    expect(held).toMatch(/\nbreaker: {6}open after \d+ failures in a row, one try is let through at \d{4}-.*Z\n/);
     await server.start();
-    expect((await tenon(['mcp', 'reconnect', 'fake'], env)).out).toContain('connected since');
+    expect(await tenon(['mcp', 'reconnect', 'fake'], env)).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('connected since'),
+    });
     const history = (await tenon(['mcp', 'history', 'fake'], env)).out.split('\n');
     expect(history[0]).toMatch(/^TIME +FROM +TO +CAUSE +CODE +MESSAGE$/);
     expect(history[1]).toMatch(/^\d{4}-\d\d-\d\dT.*Z {2}connecting +connected +reconnect by open/);
@@ -385,6 +448,7 @@ describe('a command line', () => {
     [['users', 'list'], { TENON_URL: 'http://root:secret-word@127.0.0.1' }, 'TENON_USER and TENON_PASSWORD'],
     [['users', 'list'], { TENON_API_KEY: 'two words' }, 'TENON_API_KEY must be'],
     [['users', 'list'], { TENON_USER: 'a:b' }, 'TENON_USER must not hold a colon'],
+    [['mcp', 'status', '..'], {}, '.. is no id and no name'],
   ])('%j with %j is refused before anything is sent', async (line, env, text) => {
     const { code, out, err } = await tenon(line, env);
     expect([code, out, err]).toEqual([2, '', expect.stringContaining(text)]);

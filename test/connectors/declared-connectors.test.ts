@@ -61,6 +61,7 @@ describe('a declared server among the connectors', () => {
       headers: { Authorization: 'Bearer {env:TOKEN}', 'X-Key': '[redacted]' },
       enabled: true,
       agents: [],
+      client_config: expect.objectContaining({ connection_timeout: 30, read_timeout: 30, max_total_timeout: 300 }),
       created_time: 1000,
       last_updated_time: 1000,
     });
@@ -212,5 +213,7 @@ describe('agents', () => {
     });
     expect(rig.connectors.joinedTo({ id: 'agent-1', name: 'helper' })).toEqual(['a', 'b', 'd']);
     expect(rig.connectors.joinedTo({ id: 'agent-2', name: 'nobody' })).toEqual(['b']);
+    expect(rig.connectors.joinsAgents(['c', 'd'])).toBe(true);
+    expect(rig.connectors.joinsAgents(['c', 'unknown'])).toBe(false);
   });
 });

@@ -24,7 +24,7 @@ describe('a local server', () => {
     const command = ['node', '/opt/My Server (test)/a b.js', '--x=$HOME', 'a;b', '*', '', 'ü'];
     const { connector, local } = declared({ command });
     expect(connector).toMatchObject({ id: 'srv', name: 'srv', protocol: 'mcp_stdio', revision: 1 });
-    expect(connector.declared).toEqual({ enabled: true, agents: [] });
+    expect(connector.declared).toMatchObject({ enabled: true, agents: [], warnings: [] });
     expect([local?.command, ...(local?.args ?? [])]).toEqual(command);
   });
 
@@ -84,6 +84,7 @@ describe('a local server', () => {
     [{ command: ['x', 1] }, 'command must hold texts only'],
     [{ command: 'x', args: ['a', null] }, 'args must hold texts only'],
     [{ command: 'x', args: 'a' }, 'args must be an array of texts'],
+    [{ command: 'npx -y foo' }, 'command is one text with blanks'],
     [{ command: ['x'], args: ['a'] }, 'args goes with a command that is a text'],
     [{ command: ['x\0y'] }, 'command must not hold a NUL character'],
     [{ command: ['x', '--key={env:TOKEN}'] }, 'command uses {env:…}'],
@@ -142,7 +143,6 @@ describe('a remote server', () => {
       Authorization: `Basic ${basic}`,
     });
     expect(headersOf({ 'X-Name': 'ü' })).toEqual({ 'X-Name': octets('ü') });
-    expect(headersOf({ 'x-a': '1', 'X-A': '2' })).toEqual({ 'X-A': '2' });
   });
 
   it('does not send what the transport sets, and says so', () => {
@@ -195,6 +195,34 @@ describe('a remote server', () => {
     expect([...secrets].sort()).toEqual(
       ['Bearer literal-4712', 'literal-4712', 'jörg', 'pa:ss wort', basic, 'query-secret'].sort(),
     );
+  });
+
+  it('keeps every value of a query that is not shown, whatever its name', () => {
+    const { secrets } = declared({ url: 'https://h/mcp?code=s3cr3t%2Fcode1&sig=abc&page=production&v=2026-07-28' });
+    expect([...secrets].sort()).toEqual(['2026-07-28', 'abc', 's3cr3t%2Fcode1', 's3cr3t/code1'].sort());
+  });
+
+  it('keeps literal values of an environment that are secret by their look', () => {
+    const environment = {
+      DATABASE_URL: 'postgres://usr:pa55%40w0rd@db/x',
+      GITHUB_PAT: 'ghp_literal',
+      NODE_ENV: 'production',
+      SEED: 'a8f5f167f44f4964e6c998dee827110c',
+      PORT: '8080',
+    };
+    const { secrets } = declared({ command: ['x'], environment });
+    expect([...secrets].sort()).toEqual(
+      ['usr:pa55%40w0rd', 'pa55%40w0rd', 'pa55@w0rd', 'ghp_literal', environment.SEED].sort(),
+    );
+  });
+
+  it('names a header once, whatever its case', () => {
+    const headers = { Authorization: 'Bearer one-4711', authorization: 'Bearer two-4712' };
+    const { connector } = declared({ url: 'https://h/mcp', headers });
+    expect(connector.declared?.problem).toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('headers names authorization twice, in two spellings'),
+    });
   });
 
   it.each<[JsonObject, string]>([
@@ -338,8 +366,32 @@ describe('an entry', () => {
 
   it('says which members nobody reads', () => {
     expect(declared({ url: 'https://h/mcp', timout: 1, command: null, args: [], trust: true }).warnings).toEqual([
-      'not read, because such a server has no such member: timout, args, trust',
+      'not read, because such a server has no such member: timout (did you mean timeout?), args, trust',
     ]);
+  });
+
+  it.each<[JsonObject, RegExp]>([
+    [{ ulr: 'https://h/mcp' }, /no command and no url.* has a member ulr \(did you mean url\?\)\.$/],
+    [{ Command: ['x'] }, /has a member Command \(did you mean command\?\)/],
+    [
+      { url: 'nowhere', haeders: {}, zebra: 1 },
+      /url must be.* has a member haeders \(did you mean headers\?\), zebra\.$/,
+    ],
+  ])('that cannot be used names what nobody reads too: %j', (entry, message) => {
+    expect(problem(entry)?.message).toMatch(message);
+  });
+
+  it('whose command is one text is told how it is written', () => {
+    expect(problem({ command: ' npx -y  foo' })?.message).toMatch(/\["npx", "…"\], as in \["npx", "-y", "foo"\].*args/);
+    expect(problem({ command: 'my server', args: [] })).toBeUndefined();
+    expect(problem({ command: ['/opt/My Server/run'] })).toBeUndefined();
+  });
+
+  it('is shown with the limits in force', () => {
+    const { document, connector } = declared({ command: ['x'], timeout: 5000, client_config: { read_timeout: 9 } });
+    expect(document).toMatchObject({ timeout: 5000, client_config: { connection_timeout: 5, read_timeout: 9 } });
+    expect(connector.declared?.limitsOfTimeout).toEqual(['connection_timeout']);
+    expect(declared({ command: ['x'] }).document).not.toHaveProperty('timeout');
   });
 
   it('names the agents it joins', () => {

@@ -142,7 +142,7 @@ describe('an update', () => {
       headers: { C: '3' },
       client_config: { max_connection: 2, read_timeout: 30 },
     });
-    expect((await rig.connectors.load(id)).revision).toBe(2);
+    expect((await rig.documents.get('connector', id))?.version).toBe(2);
     expect(await rig.documents.findByName('connector', 'renamed')).toMatchObject({ id });
   });
 
@@ -216,7 +216,7 @@ describe('an update', () => {
     await expect(update({ headers: { A: '${parameters.x}' } })).rejects.toThrow('placeholders in MCP connectors');
     await expect(update({ access_mode: 'public' })).rejects.toThrow('You cannot specify connector access control');
     await update({ protocol: 'mcp_streamable_http' });
-    expect((await rig.connectors.load(id)).revision).toBe(2);
+    expect((await rig.documents.get('connector', id))?.version).toBe(2);
   });
 
   it('is refused while models that use it are deployed', async () => {
@@ -251,6 +251,18 @@ describe('an update', () => {
 });
 
 describe('a change', () => {
+  it('makes a newer revision, also when the record is deleted and made anew under its id', async () => {
+    const id = await rig.create(mcpBody({ connector_id: 'again' }));
+    const revision = async () => (await rig.connectors.load(id)).revision;
+    const first = await revision();
+    await rig.connectors.update(WHO, id, { description: 'x' });
+    const second = await revision();
+    expect(second).toBeGreaterThan(first);
+    await rig.connectors.delete(WHO, id);
+    await rig.create(mcpBody({ connector_id: 'again' }));
+    expect(await revision()).toBeGreaterThan(second);
+  });
+
   it('is told to listeners before it is answered, and is audited', async () => {
     const told: string[] = [];
     rig.connectors.onChange(async (id, change) => {
@@ -262,10 +274,10 @@ describe('a change', () => {
     });
     const id = await rig.create(mcpBody({ connector_id: 'watched' }));
     await rig.connectors.update(WHO, id, { description: 'x' });
-    expect(told).toEqual(['watched updated']);
+    expect(told).toEqual(['watched created', 'watched updated']);
     await rig.connectors.delete(WHO, id);
     await rig.connectors.delete(WHO, id);
-    expect(told).toEqual(['watched updated', 'watched deleted']);
+    expect(told).toEqual(['watched created', 'watched updated', 'watched deleted']);
     expect((await rig.audit()).filter((row) => row.includes('watched'))).toEqual([
       'connector.delete ok watched open',
       'connector.update ok watched open',

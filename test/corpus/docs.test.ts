@@ -1,11 +1,23 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { ACTIONS } from '../../src/mcp/connection/report.ts';
 import { ConnectionStatusReport } from '../../src/schemas/connections.ts';
 import { DEFINITIONS } from '../../src/settings/definitions.ts';
 
+const DOCS = new URL('../../docs/', import.meta.url);
+const SOURCES = new URL('../../src/', import.meta.url);
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+/** Every document that may name a route. */
+function documents(): string[] {
+  const names = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', ...readdirSync(DOCS).map((name) => `docs/${name}`)];
+  return names.filter((name) => name.endsWith('.md'));
+}
+
+function withoutComments(source: string): string {
+  return source.replace(/^\s*\/\*\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+}
 
 /** First cells of every table row of a document that are one piece of code. */
 function codeCells(markdown: string): string[] {
@@ -62,12 +74,45 @@ describe('the documents name what the code knows', () => {
         Object.keys(methods).map((method) => `${method.toUpperCase()} ${form(path)}`),
       ),
     );
-    const texts = ['README.md', 'docs/status-and-errors.md', 'docs/api.md'].map(read).join('\n');
+    const texts = documents().map(read).join('\n');
     const named = [...texts.matchAll(/`(GET|POST|PUT|DELETE) (?:\$B)?(\/[^\s`?]*)/g)].map(
       ([, method, path = '']) => `${method} ${form(path)}`,
     );
     expect(named.length).toBeGreaterThan(5);
     for (const route of named) expect(served, route).toContain(route);
+  });
+
+  it('writes the paths of routes from their beginning', () => {
+    const { paths } = parse(read('openapi.yaml')) as { paths: Record<string, object> };
+    const form = (path: string) => path.replace(/\{[^}]*\}|<[^>]*>/g, '{}');
+    const served = new Set(Object.keys(paths).map(form));
+    const ends = new Set(
+      [...served].flatMap((path) => {
+        const segments = path.split('/').slice(1);
+        return segments.slice(1, -1).map((_, from) => segments.slice(from + 1).join('/'));
+      }),
+    );
+    let found = 0;
+    for (const from of documents()) {
+      for (const [, written = ''] of read(from).matchAll(/`(?:(?:GET|POST|PUT|DELETE) )?(?:\$B)?([/a-z_][^\s`?]*)/g)) {
+        const path = form(written);
+        if (served.has(path)) found += 1;
+        expect(ends.has(path.replace(/^\//, '')), `${from}: ${written} is the end of a path`).toBe(false);
+      }
+    }
+    expect(found).toBeGreaterThan(80);
+  });
+
+  it('gives remedies with the paths of routes from their beginning', () => {
+    const sources = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+    const named = sources.flatMap((name) =>
+      [...withoutComments(read(`src/${name}`)).matchAll(/\b(?:GET|POST|PUT|DELETE) (\/[a-z_][^\s'`"?]*)/g)].map(
+        ([, path = '']) => [name, path] as const,
+      ),
+    );
+    expect(named.length).toBeGreaterThan(10);
+    const roots = /^\/(_plugins|_cluster|healthz|readyz|metrics|openapi\.yaml)/;
+    for (const [name, path] of named) expect(path, name).toMatch(roots);
   });
 
   it('has every environment variable in the settings table of the README or among the reserved ones, once', () => {

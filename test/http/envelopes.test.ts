@@ -115,7 +115,7 @@ describe('the standard envelope', () => {
 
   it('shows a failure of a remote side with remedy, action and wait, without the secret', async () => {
     const answer = await get('/fail/upstream');
-    const reason = 'Connector "weather" answered 401 to [redacted]. Sign in with _authenticate.';
+    const reason = 'Connector "weather" answered 401 to [redacted]. Sign in with _authenticate. [auth_required]';
     expect(answer.body).toEqual({
       error: {
         root_cause: [{ type: 'status_exception', reason }],
@@ -132,7 +132,7 @@ describe('the standard envelope', () => {
     const { error } = (await get('/fail/caused')).body as { error: Record<string, unknown> };
     expect(error['caused_by']).toEqual({
       type: 'status_exception',
-      reason: 'Connector "weather" answered 401 to [redacted]. Sign in with _authenticate.',
+      reason: 'Connector "weather" answered 401 to [redacted]. Sign in with _authenticate. [auth_required]',
     });
     expect(error['root_cause']).toEqual([{ type: 'status_exception', reason: 'Cannot start' }]);
   });

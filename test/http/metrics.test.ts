@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/json.ts';
 import { createEventBus } from '../../src/telemetry/event-bus.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { openRig, type Rig } from '../agents/rig.ts';
@@ -103,6 +104,35 @@ describe('the metrics of a server', () => {
     const text = await scrape();
     expect(sample(text, 'tenon_model_calls_total', { outcome: 'failed', code: 'server_error' })).toBe(1);
     expect(sample(text, 'tenon_runs_total', { state: 'failed' })).toBe(1);
+  });
+
+  it('count calls of models that no agent makes', async () => {
+    const predict = (parameters: JsonObject) => rig.send('POST', `/models/${rig.modelId}/_predict`, { parameters });
+    rig.llm.reset('an answer', { status: 500, body: { error: { message: 'no' } } });
+    const statuses = [await predict({ prompt: 'hi' }), await predict({ prompt: 'hi' }), await predict({})].map(
+      ({ status }) => status,
+    );
+    expect(statuses).toEqual([200, 500, 400]);
+    const text = await scrape();
+    const count = (outcome: string, code: string) => sample(text, 'tenon_model_calls_total', { outcome, code });
+    expect([count('ok', ''), count('failed', 'server_error')]).toEqual([1, 1]);
+    expect(text).toMatch(/^tenon_model_calls_total\{outcome="refused",code="[^"]+"\} 1$/m);
+
+    const gone = new AbortController();
+    rig.llm.reset({ text: 'too late', hold: new Promise<void>(() => undefined) });
+    const asked = rig.llm.requests.length;
+    const left = fetch(`${rig.url}/_plugins/_ml/models/${rig.modelId}/_predict`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ parameters: { prompt: 'hi' } }),
+      signal: gone.signal,
+    });
+    await expect.poll(() => rig.llm.requests.length).toBe(asked + 1);
+    gone.abort();
+    await expect(left).rejects.toThrow();
+    await expect
+      .poll(async () => sample(await scrape(), 'tenon_model_calls_total', { outcome: 'cancelled', code: '' }))
+      .toBe(1);
   });
 });
 

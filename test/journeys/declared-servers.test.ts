@@ -232,6 +232,22 @@ describe('servers of the configuration file', () => {
     expect(warnings).toHaveLength(1);
   });
 
+  it('leave nothing to a connector that is created under their name later', async () => {
+    const old = await serve({ tools: [{ name: 'old_tool', inputSchema: { type: 'object' } }] });
+    await declare({ mcp: { wiki: { url: `${old.origin}/mcp` } } });
+    await start();
+    expect(await probe('wiki')).toMatchObject({ status: 'connected', tools: [{ name: 'old_tool' }] });
+    await ok('POST', '/connectors/wiki/_disable');
+    await declare({ mcp: {} });
+    await restart();
+    const created = { connector_id: 'wiki', name: 'wiki', version: 1, protocol: 'mcp_streamable_http' };
+    await ok('POST', '/connectors/_create', { ...created, url: old.origin });
+    const status = await ok('GET', '/connectors/wiki/_status');
+    expect(status).toMatchObject({ status: 'idle', origin: 'api', tool_count: 0, tools: [] });
+    expect(status).not.toHaveProperty('last_success_time');
+    expect((await ok('GET', '/connectors/wiki/_history')).transitions).toEqual([]);
+  });
+
   it('come from the project before the global file', async () => {
     const [global, project] = await Promise.all([serve(), serve()]);
     await declare(

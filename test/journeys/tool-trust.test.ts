@@ -278,6 +278,79 @@ describe('pins', () => {
   });
 });
 
+describe('an agent that changes while it runs', () => {
+  const rows = (agent: string) =>
+    rig.services().database.kysely.selectFrom('tool_pins').select('tool').where('agent_id', '=', agent).execute();
+
+  it.each<[string, (agent: string) => Promise<unknown>]>([
+    ['is deleted', (agent) => rig.ok('DELETE', `/agents/${agent}`)],
+    ['names the connector no more', (agent) => rig.ok('PUT', `/agents/${agent}`, { tools: [] })],
+  ])('trusts nothing new at a call when it %s', async (_what, change) => {
+    const agent = await agentWith({ tool_trust: 'block' });
+    rig.llm.reset(async () => {
+      await change(agent);
+      mail.tools([send(POISONED), read]);
+      await reread();
+      return { tool: 'send' };
+    }, 'I may not.');
+    await rig.ask(agent, 'write to ann');
+    expect(calls()).toBe(0);
+    expect(toolMessages(rig.llm, 1)).toEqual([expect.stringContaining('it is blocked until somebody approves it')]);
+    expect(await rows(agent)).toEqual([]);
+  });
+
+  it('does not spend an approval on the tool of another connector, neither after a restart', async () => {
+    const fax = await rig.server({ tools: [send('Sends a fax.')] });
+    const faxId = await rig.connector('fax', fax.origin);
+    for (const restarts of [false, true]) {
+      const agent = await agentWith({ tool_permissions: [{ tool: '.*', permission: 'ask' }] });
+      rig.llm.reset({ tool: 'send', args: '{"to":"ann"}' }, 'not sent');
+      const path = `/agents/${agent}/_execute?async=true`;
+      const { task_id: taskId } = await rig.ok('POST', path, { parameters: { question: 'write' } });
+      const requests = async () => (await rig.ok('GET', `/tasks/${String(taskId)}/_requests`)).requests as JsonObject[];
+      await expect.poll(async () => (await requests()).length).toBe(1);
+      const [request] = await requests();
+      expect(request).toMatchObject({ connector_id: connectorId, state: 'open' });
+      await rig.ok('PUT', `/agents/${agent}`, { tools: [{ type: 'MCPTool', parameters: { connector_id: faxId } }] });
+      // As after a name was given up: the other tool goes by the name of the first.
+      const { kysely } = rig.services().database;
+      await kysely.deleteFrom('offered_names').where('agent_id', '=', agent).execute();
+      if (restarts) await rig.restart();
+      else {
+        const answer = `/tasks/${String(taskId)}/_requests/${String(request?.request_id)}`;
+        await rig.ok('POST', answer, { action: 'approve' });
+      }
+      const state = async () => (await rig.ok('GET', `/tasks/${String(taskId)}`)).state;
+      await expect.poll(state, { timeout: 10_000 }).toBe('COMPLETED');
+      expect(toolMessages(rig.llm, 1)).toEqual([expect.stringContaining('it is another tool by now')]);
+      expect(await requests()).toMatchObject([{ state: restarts ? 'expired' : 'answered' }]);
+      expect([calls(), fax.of('tools/call').length]).toEqual([0, 0]);
+    }
+  });
+
+  it('keeps the names of its tools, and with them what rules say, when another connector leaves', async () => {
+    const fax = await rig.connector('fax', (await rig.server({ tools: [send('Sends a fax.')] })).origin);
+    const agent = await rig.agent([connectorId, fax], {
+      parameters: { tool_permissions: [{ tool: 'fax_send', permission: 'deny' }] },
+    });
+    await rig.ask(agent, 'q');
+    expect(offered()).toEqual(['send', 'read']);
+    const naming = (...ids: string[]) => ({
+      tools: ids.map((id) => ({ type: 'MCPTool', parameters: { connector_id: id } })),
+    });
+    await rig.ok('PUT', `/agents/${agent}`, naming(fax));
+    await rig.ask(agent, 'q');
+    expect(offered()).toEqual([]);
+    await rig.ok('PUT', `/agents/${agent}`, naming(fax, connectorId));
+    await rig.ask(agent, 'q');
+    expect(offered()).toEqual(['send', 'read']);
+    const { kysely } = rig.services().database;
+    expect(await kysely.selectFrom('offered_names').select('offered_as').execute()).toHaveLength(3);
+    await rig.ok('DELETE', `/agents/${agent}`);
+    expect(await kysely.selectFrom('offered_names').select('offered_as').execute()).toEqual([]);
+  });
+});
+
 describe('permissions', () => {
   it('keep denied tools from the model, whatever the request says', async () => {
     const agent = await agentWith({ tool_permissions: [{ tool: 'send', permission: 'deny' }] });

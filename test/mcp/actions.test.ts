@@ -65,9 +65,26 @@ describe('what a person can do to an MCP connection', () => {
     await pool.sessions.tools('weather');
     await expect(pool.sessions.act('weather', 'enable', OPEN_PRINCIPAL)).rejects.toMatchObject({
       statusCode: 409,
-      message: 'Connector weather is connected: it can be _disable, not _enable',
+      message: 'Connector weather is connected: only _disable is possible now, not _enable',
     });
     await expect(pool.sessions.act('weather', 'reconnect', OPEN_PRINCIPAL)).rejects.toMatchObject({ statusCode: 409 });
+  });
+
+  it('tells in the audit whether the connection could be opened', async () => {
+    const server = await serve({}, { max_retry_times: 0 });
+    await server.stop();
+    expect(await pool.sessions.act('weather', 'reconnect', OPEN_PRINCIPAL)).toMatchObject({ status: 'failed' });
+    await pool.sessions.act('weather', 'disable', OPEN_PRINCIPAL);
+    await pool.sessions.act('weather', 'enable', OPEN_PRINCIPAL);
+    await server.start();
+    await pool.sessions.act('weather', 'reconnect', OPEN_PRINCIPAL);
+    const rows = pool.audited.filter(({ action }) => action.startsWith('connection.'));
+    expect(rows.map(({ action, outcome, detail }) => [action, outcome, detail])).toEqual([
+      ['connection.reconnect', 'failed', 'connection_refused'],
+      ['connection.disable', 'ok', undefined],
+      ['connection.enable', 'failed', 'connection_refused'],
+      ['connection.reconnect', 'ok', undefined],
+    ]);
   });
 
   it('reconnects past an open breaker', async () => {

@@ -59,12 +59,23 @@ describe('servers that the configuration file declares', () => {
     const server = await serve('weather', {}, { problem: PROBLEM });
     pool.sessions.start();
     const report = { status: 'failed', error: PROBLEM, actions: ['reconnect', 'disable'] };
+    const { since } = await pool.sessions.report('weather');
     expect(await pool.sessions.report('weather')).toMatchObject(report);
-    expect(await pool.sessions.act('weather', 'reconnect', OPEN_PRINCIPAL)).toMatchObject(report);
+    expect(await pool.sessions.act('weather', 'reconnect', OPEN_PRINCIPAL)).toMatchObject({ ...report, since });
     await expect(pool.call('weather', 'echo')).rejects.toMatchObject({ code: 'invalid_config' });
     expect((await pool.sessions.report('weather')).error).not.toHaveProperty('next_retry_time');
     expect(server.requests).toEqual([]);
     expect(pool.lines.filter((line) => line.includes('MCP server not usable'))).toHaveLength(1);
+  });
+
+  it('tell the warnings of their entry before those of their server', async () => {
+    const server = await startFakeMcpServer({ tools: [{ name: '' }, { name: 'a', inputSchema: { type: 'object' } }] });
+    servers.push(server);
+    const declared = { enabled: true, agents: [], warnings: ['not read: timout'] };
+    pool.add('weather', `${server.origin}/mcp`, { declared });
+    expect((await pool.sessions.report('weather')).warnings).toEqual(['not read: timout']);
+    await pool.sessions.tools('weather');
+    expect((await pool.sessions.report('weather')).warnings?.[0]).toBe('not read: timout');
   });
 
   it('are switched until the restart and no longer, whatever was stored', async () => {

@@ -2,12 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/json.ts';
 import type { AskPerson, McpCall, ServerQuestion } from '../../src/mcp/types.ts';
 import { startAskingSessionServer } from '../support/asking-peers.ts';
-import {
-  type FakeMcpScript,
-  type FakeMcpServer,
-  type RecordedRequest,
-  startFakeMcpServer,
-} from '../support/fake-mcp-server.ts';
+import { type FakeMcpScript, type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
 import { openPool, type Pool, textOf } from './pool.ts';
 
 const FORM: JsonObject = {
@@ -134,6 +129,23 @@ describe('questions of servers of the session era', () => {
     ['credit_card', {}],
     ['creditCardNumber', {}],
     ['clientSecret', {}],
+    ['password2', {}],
+    ['p a s s w o r d', {}],
+    ['p4ssw0rd', {}],
+    ['раsswоrd', {}],
+    ['mypasswordagain', {}],
+    ['Kennwort', {}],
+    ['Passwort', {}],
+    ['contraseña', {}],
+    ['mot_de_passe', {}],
+    ['value', { title: 'PIN code' }],
+    ['otp', {}],
+    ['ssn', {}],
+    ['cvv2', {}],
+    ['пароль', {}],
+    ['密码', {}],
+    ['value', { description: 'Enter the password of your account' }],
+    ['value', { description: 'Your PIN, please' }],
   ])('are declined when a form asks for a secret: %s %o', async (name, more) => {
     const properties = { [name]: { type: 'string', default: 'x', ...more } };
     const server = await asking(form({ type: 'object', properties }), 'accept_defaults');
@@ -141,14 +153,44 @@ describe('questions of servers of the session era', () => {
     expect(logged(/asks for a secret/)).toHaveLength(1);
   });
 
-  it.each(['pinned', 'tokens', 'shipping_address', 'secretary', 'passenger', 'keyboard'])(
-    'are not taken for a secret by a part of a word: %s',
-    async (name) => {
-      const properties = { [name]: { type: 'string', default: 'x' } };
-      const server = await asking(form({ type: 'object', properties }), 'accept_defaults');
-      expect(await answerTo(server)).toEqual({ action: 'accept', content: { [name]: 'x' } });
+  it.each([
+    [{ type: 'string', default: 'x' }, 'decline'],
+    [{ type: 'string', enum: ['x', 'y'], default: 'x' }, 'accept'],
+    [{ type: 'string', format: 'email', default: 'x' }, 'accept'],
+    [{ type: 'integer', default: 1 }, 'accept'],
+  ] as const)(
+    'whose message asks for a password are declined where a field is free to hold one: %j',
+    async (field, action) => {
+      const schema = { type: 'object', properties: { value: field } } as unknown as JsonObject;
+      const server = await asking(form(schema, 'Please enter your password'), 'accept_defaults');
+      expect(await answerTo(server)).toMatchObject({ action });
     },
   );
+
+  it('are declined when the name of a field holds hidden characters', async () => {
+    const server = await asking(
+      form({ type: 'object', properties: { 'ci\u200bty': { type: 'string', default: 'x' } } }),
+      'accept_defaults',
+    );
+    expect(await answerTo(server)).toEqual({ action: 'decline' });
+    expect(logged(/a name of its form holds hidden characters \(field \\?"city/)).toHaveLength(1);
+  });
+
+  it.each([
+    'pinned',
+    'tokens',
+    'shipping_address',
+    'secretary',
+    'passenger',
+    'keyboard',
+    'parole',
+    'spinning',
+    'opt_in',
+  ])('are not taken for a secret by a part of a word: %s', async (name) => {
+    const properties = { [name]: { type: 'string', default: 'x' } };
+    const server = await asking(form({ type: 'object', properties }), 'accept_defaults');
+    expect(await answerTo(server)).toEqual({ action: 'accept', content: { [name]: 'x' } });
+  });
 
   it('do not use up the time limits of their call', async () => {
     const server = await asking(form(), 'ask', { read_timeout: 1, max_total_timeout: 2 });
@@ -198,83 +240,6 @@ describe('questions of servers of the session era', () => {
     expect(await answerTo(server, { ask })).toEqual({ action: 'decline' });
   });
 
-  it('belong to the call on whose stream they come', async () => {
-    const server = await serve({}, { config: { elicitation: 'ask' } });
-    const bothThere = server.seen('tools/call', 2);
-    const answered = (id: string): Promise<RecordedRequest | undefined> =>
-      expect
-        .poll(() => server.of('(response)').find(({ message }) => message?.id === id), { timeout: 5000 })
-        .toBeDefined()
-        .then(() => server.of('(response)').find(({ message }) => message?.id === id));
-    server.on('tools/call', ({ message }) => {
-      const { who } = (message as { params: { arguments: { who: string } } }).params.arguments;
-      return {
-        sse: [
-          async () => {
-            await bothThere;
-            return question(who, form());
-          },
-          async () => {
-            await answered(who);
-            return done(message?.id);
-          },
-        ],
-      };
-    });
-    const as =
-      (who: string): AskPerson =>
-      async (questions) =>
-        Object.fromEntries(
-          Object.keys(questions).map((key) => [key, { action: 'accept' as const, content: { city: who } }]),
-        );
-    await Promise.all(['ann', 'bob'].map((who) => pool.call('booking', 'echo', { who }, { ask: as(who) })));
-    const results = server.of('(response)').map(({ message }) => [message?.id, message?.result]);
-    expect(Object.fromEntries(results)).toEqual({
-      ann: { action: 'accept', content: { city: 'ann' } },
-      bob: { action: 'accept', content: { city: 'bob' } },
-    });
-  });
-
-  it('belong to the only call that can ask when they come on the listening stream, and to none of two', async () => {
-    const server = await serve({}, { config: { elicitation: 'ask' } });
-    const said: ((text: string) => void)[] = [];
-    const next = (): Promise<string> => new Promise((resolve) => void said.push(resolve));
-    const [first, second] = [next(), next()];
-    server.on('GET', { sse: [() => first, () => second], hold: 'open' });
-    const release: (() => void)[] = [];
-    server.on('tools/call', ({ message }) => ({
-      sse: [
-        () =>
-          new Promise((resolve) => {
-            release.push(() => resolve(done(message?.id)));
-          }),
-      ],
-    }));
-    const asked: string[] = [];
-    const as =
-      (who: string): AskPerson =>
-      async (questions) => {
-        asked.push(who);
-        return Object.fromEntries(Object.keys(questions).map((key) => [key, { action: 'cancel' as const }]));
-      };
-    const silent = pool.call('booking', 'echo', {});
-    const ann = pool.call('booking', 'echo', {}, { ask: as('ann') });
-    await server.seen('tools/call', 2);
-    await server.seen('GET');
-    said[0]?.(question('q-1', form()));
-    expect((await server.seen('(response)')).message?.result).toEqual({ action: 'cancel' });
-    expect(asked).toEqual(['ann']);
-    const bob = pool.call('booking', 'echo', {}, { ask: as('bob') });
-    await server.seen('tools/call', 3);
-    said[1]?.(question('q-2', form()));
-    expect((await server.seen('(response)', 2)).message?.result).toEqual({ action: 'decline' });
-    expect(asked).toEqual(['ann']);
-    expect(logged(/2 calls are under way/)).toHaveLength(1);
-    await expect.poll(() => release.length).toBe(3);
-    for (const end of release) end();
-    await Promise.all([silent, ann, bob]);
-  });
-
   it.each(['the server takes it back', 'the server ends the call'])('are cancelled when %s', async (how) => {
     const server = await serve({}, { config: { elicitation: 'ask', read_timeout: 1 } });
     let wake = (): void => undefined;
@@ -292,13 +257,21 @@ describe('questions of servers of the session era', () => {
       ],
       hold: 'open',
     }));
-    const ask: AskPerson = () => {
+    let told: AbortSignal | undefined;
+    const ask: AskPerson = (_questions, _paused, withdrawn) => {
+      told = withdrawn;
       wake();
       return new Promise(() => undefined);
     };
     const call = pool.call('booking', 'echo', {}, { ask });
-    if (how === 'the server ends the call') expect(textOf(await call)).toBe('done');
-    else await expect(call).rejects.toThrow(/read_timeout/);
+    if (how === 'the server ends the call') {
+      expect(textOf(await call)).toBe('done');
+      expect(told?.reason).toBe('The call it belongs to has ended');
+    } else {
+      await expect.poll(() => told?.aborted).toBe(true);
+      expect(told?.reason).toBe('Its server took it back');
+      await expect(call).rejects.toThrow(/read_timeout/);
+    }
   });
 
   it('are declined when a call asks for the seventeenth time, and told of a hundred times at most', async () => {
@@ -371,34 +344,6 @@ describe('questions of servers of the session era', () => {
       expect(result.isError).toBe(true);
       expect(server.of('tools/call')).toHaveLength(2);
     });
-  });
-
-  it('belong to the only call that can ask when they come from a local process', async () => {
-    const program = `
-      const lines = require('node:readline').createInterface({ input: process.stdin });
-      const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
-      let call;
-      lines.on('line', (line) => {
-        const { id, method, result } = JSON.parse(line);
-        if (method === 'initialize') {
-          say({ id, result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'p', version: '1' } } });
-        } else if (method === 'tools/list') say({ id, result: { tools: [{ name: 'book', inputSchema: { type: 'object' } }] } });
-        else if (method === 'tools/call') {
-          call = id;
-          say({ id: 'q-1', method: 'elicitation/create', params: ${JSON.stringify(form())} });
-        } else if (method !== undefined && id !== undefined) say({ id, error: { code: -32601, message: 'Method not found' } });
-        else if (id === 'q-1') say({ id: call, result: { content: [{ type: 'text', text: JSON.stringify(result) }] } });
-      });
-    `;
-    pool.addLocal('local', ['-e', program], { config: { elicitation: 'ask', read_timeout: 1 } });
-    const ask: AskPerson = async (questions) => {
-      await new Promise((resolve) => setTimeout(resolve, 1200));
-      return Object.fromEntries(
-        Object.keys(questions).map((key) => [key, { action: 'accept', content: { city: 'Oslo' } }]),
-      );
-    };
-    const answer = textOf(await pool.call('local', 'book', {}, { ask }));
-    expect(JSON.parse(String(answer))).toEqual({ action: 'accept', content: { city: 'Oslo' } });
   });
 
   it('are answered to a server of the first SDK generation', async () => {

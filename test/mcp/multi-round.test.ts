@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
 import { isJsonObject, type JsonObject } from '../../src/json.ts';
 import type { AskPerson, PausedCall } from '../../src/mcp/types.ts';
 import { startAskingStatelessServer } from '../support/asking-peers.ts';
@@ -101,12 +102,21 @@ describe('calls of the stateless era whose answer is questions', () => {
     await pool.call('booking', 'book', {}, { ask });
     const where = { mode: 'form', message: 'Where to?', schema: FORM };
     const settled = { login: { action: 'decline' }, ['__proto__']: { action: 'decline' } };
-    expect(seen).toEqual([[{ where }, { questions: { where }, settled, requestState: 's', round: 1 }]]);
+    const paused = { questions: { where }, settled, requestState: 's', round: 1, server: expect.any(String) };
+    expect(seen).toEqual([[{ where }, paused]]);
     expect(sent()[1]).toHaveProperty('inputResponses', {
       where: { action: 'accept', content: { city: 'Oslo' } },
       ...settled,
     });
     expect(server.of('tools/call')[1]?.body).toContain('"__proto__":{"action":"decline"}');
+  });
+
+  it.each([{}, { type: ['string', 'null'] }])('that ask for a password in a field %j are declined', async (field) => {
+    const requestedSchema = { type: 'object', properties: { value: { ...field, default: 'x' } } };
+    const inputRequests = { where: elicit({ message: 'Your password, please', requestedSchema }) };
+    await serve([asks({ inputRequests }), DONE], 'accept_defaults');
+    await pool.call('booking', 'book');
+    expect(sent()[1]).toHaveProperty('inputResponses', { where: { action: 'decline' } });
   });
 
   it('count an unanswered question as cancelled', async () => {
@@ -135,7 +145,7 @@ describe('calls of the stateless era whose answer is questions', () => {
     const resumed = await pool.restarted().call('booking', {
       tool: 'book',
       argumentsText: '{"n":1}',
-      principal: { id: 'p' } as never,
+      principal: OPEN_PRINCIPAL,
       ask,
       resume: { paused: kept, answers },
     });
@@ -210,12 +220,119 @@ describe('calls of the stateless era whose answer is questions', () => {
     expect(textOf(await pool.call('booking', 'book', {}, { ask }))).toBe('done');
   });
 
+  /** A call that waits, and what it waits for. */
+  async function pausedCall(id: string): Promise<PausedCall> {
+    const ask: AskPerson = async (_questions, paused) => {
+      throw paused ? new Paused(paused) : new Error('not paused');
+    };
+    const stopped = await pool.call(id, 'book', {}, { ask }).catch((error: unknown) => error);
+    return (stopped as Paused).paused;
+  }
+
   it('do not go on with a server that meanwhile speaks the session era', async () => {
-    server = await startFakeMcpServer();
-    pool.add('booking', `${server.origin}/mcp`);
-    const resume = { paused: { questions: {}, round: 1, requestState: 's' }, answers: {} };
-    await expect(pool.call('booking', 'echo', {}, { resume })).rejects.toMatchObject({ code: 'version_unsupported' });
+    await serve([asks({ inputRequests: { where: WHERE }, requestState: 's' })], 'ask');
+    const paused = await pausedCall('booking');
+    server.requests.length = 0;
+    server.on('server/discover', { status: 404, body: '' });
+    server.on('initialize', {
+      result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'old', version: '1' } },
+    });
+    await pool.sessions.reset('booking', 'test');
+    const resume = { paused, answers: {} };
+    await expect(pool.call('booking', 'book', {}, { resume })).rejects.toMatchObject({ code: 'version_unsupported' });
     expect(server.of('tools/call')).toEqual([]);
+  });
+
+  it('do not go on at another server: the connector was changed while a person was asked', async () => {
+    await serve([asks({ inputRequests: { where: WHERE }, requestState: 'of the first' }), DONE], 'ask');
+    const other = await startFakeMcpServer({
+      modern: true,
+      tools: [{ name: 'book', inputSchema: { type: 'object' } }],
+    });
+    try {
+      let reason: unknown;
+      const ask: AskPerson = async (questions, paused, withdrawn) => {
+        expect(withdrawn?.aborted).toBe(false);
+        await pool.update('booking', { url: `${other.origin}/mcp` });
+        reason = withdrawn?.reason;
+        return accept('Oslo')(questions, paused);
+      };
+      await expect(pool.call('booking', 'book', {}, { ask })).rejects.toMatchObject({
+        statusCode: 409,
+        message: expect.stringMatching(/^The connector was changed while the call waited, so the call of tool "book"/),
+      });
+      expect(reason).toBe('The connector was changed while the call waited');
+      expect(server.of('tools/call')).toHaveLength(1);
+      expect(JSON.stringify(other.requests)).not.toMatch(/Oslo|of the first/);
+      expect(other.of('tools/call')).toEqual([]);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('go on when the connector was changed and leads to the same server', async () => {
+    await serve([asks({ inputRequests: { where: WHERE }, requestState: 's' }), DONE], 'ask');
+    const ask: AskPerson = async (questions, paused, withdrawn) => {
+      await pool.update('booking', { headers: { 'X-New': '1' } });
+      expect(withdrawn?.aborted).toBe(false);
+      return accept('Oslo')(questions, paused);
+    };
+    expect(textOf(await pool.call('booking', 'book', {}, { ask }))).toBe('done');
+  });
+
+  it('do not go on after a restart at another address, nor at another connector, nor when they do not say where', async () => {
+    await serve([asks({ inputRequests: { where: WHERE }, requestState: 's' })], 'ask');
+    const paused = await pausedCall('booking');
+    const tools = [{ name: 'book', inputSchema: { type: 'object' } }];
+    const other = await startFakeMcpServer({ modern: true, tools });
+    try {
+      pool.add('fallback', `${server.origin}/mcp`, { config: { elicitation: 'ask' } });
+      const answers = { where: { action: 'accept' as const, content: { city: 'Oslo' } } };
+      const go = (id: string, from: PausedCall): Promise<unknown> =>
+        pool.restarted().call(id, {
+          tool: 'book',
+          argumentsText: '{}',
+          principal: OPEN_PRINCIPAL,
+          resume: { paused: from, answers },
+        });
+      const { server: _server, ...nowhere } = paused;
+      await expect(go('fallback', paused)).rejects.toMatchObject({ statusCode: 409 });
+      await expect(go('booking', nowhere)).rejects.toMatchObject({ statusCode: 409 });
+      expect((await pool.sessions.watchPause('fallback', paused)).signal.aborted).toBe(true);
+      const watching = await pool.sessions.watchPause('booking', paused);
+      expect(watching.signal.aborted).toBe(false);
+      await pool.update('booking', { url: `${other.origin}/mcp` });
+      expect(watching.signal.reason).toBe('The connector was changed while the call waited');
+      watching.end();
+      await expect(go('booking', paused)).rejects.toMatchObject({ statusCode: 409 });
+      expect(server.of('tools/call')).toHaveLength(1);
+      expect(other.of('tools/call')).toEqual([]);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  it('do not go on at another command of a local server', async () => {
+    const program = `
+      const lines = require('node:readline').createInterface({ input: process.stdin });
+      const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+      const META = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+      lines.on('line', (line) => {
+        const { id, method, params } = JSON.parse(line);
+        if (method === 'server/discover') {
+          say({ id, result: { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'p', version: '1' } }, ...META } });
+        } else if (method === 'tools/list') say({ id, result: { tools: [{ name: 'book', inputSchema: { type: 'object' } }], ...META } });
+        else if (method === 'tools/call' && params.inputResponses === undefined) {
+          say({ id, result: { resultType: 'input_required', inputRequests: { where: ${JSON.stringify(WHERE)} } } });
+        } else if (method === 'tools/call') say({ id, result: { resultType: 'complete', content: [{ type: 'text', text: 'done' }] } });
+      });
+    `;
+    pool.addLocal('local', ['-e', program], { config: { elicitation: 'ask' } });
+    const paused = await pausedCall('local');
+    const resume = { paused, answers: {} };
+    expect(textOf(await pool.call('local', 'book', {}, { resume }))).toBe('done');
+    pool.addLocal('local', ['-e', `${program} // another`], { config: { elicitation: 'ask' } });
+    await expect(pool.call('local', 'book', {}, { resume })).rejects.toMatchObject({ statusCode: 409 });
   });
 
   it('take a member of that name for an ordinary one in the session era', async () => {

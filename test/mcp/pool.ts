@@ -1,6 +1,7 @@
 import type {
   ClientConfig,
   Connector,
+  ConnectorChange,
   Connectors,
   DeclaredServer,
   LocalServer,
@@ -92,7 +93,7 @@ export interface Pool {
 export async function openPool(
   limits: Partial<PoolLimits> = {},
   now?: () => number,
-  more: Partial<Pick<McpSessionsDeps, 'events' | 'metrics' | 'agentsOf' | 'random'>> = {},
+  more: Partial<Pick<McpSessionsDeps, 'events' | 'metrics' | 'agentsOf' | 'random' | 'shared'>> = {},
 ): Promise<Pool> {
   const { database, dispose } = await sqliteDatabase();
   const outbound = createOutbound();
@@ -104,7 +105,7 @@ export async function openPool(
   const audited: AuditEntry[] = [];
   const records = new Map<string, { connector: Connector; url: string; headers: Record<string, string> }>();
   const locals = new Map<string, LocalServer>();
-  const listeners: ((id: string, change: 'updated' | 'deleted') => void | Promise<void>)[] = [];
+  const listeners: ((id: string, change: ConnectorChange) => void | Promise<void>)[] = [];
   let enabled = true;
 
   const connectors = {

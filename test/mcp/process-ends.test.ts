@@ -208,7 +208,7 @@ describe('local servers at the end of the program', () => {
   });
 
   it('are killed when it exits without closing anything', async () => {
-    const module = fileURLToPath(new URL('../../src/mcp/local-process.ts', import.meta.url));
+    const module = fileURLToPath(new URL('../../src/mcp/process/local-process.ts', import.meta.url));
     const server = {
       command: process.execPath,
       args: [SERVER, '--stay', '--ignore-sigterm'],

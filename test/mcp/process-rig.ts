@@ -92,6 +92,7 @@ export function processRig(): ProcessRig {
           signal: signal ?? new AbortController().signal,
           knownLegacy: false,
           onHeard: () => undefined,
+          onMissed: () => undefined,
           onListChanged: () => {
             listChanges += 1;
           },

@@ -47,6 +47,14 @@ describe('progress of a call', () => {
     expect(seen).toEqual([{ progress: 1 }, { progress: 3 }, { progress: 4, total: 4 }]);
   });
 
+  it('counts when what stands beside the number is of another type', async () => {
+    const odd = { progress: 1, total: 'three', message: 7, _meta: [] } as unknown as Partial<CallProgress>;
+    expect(await progressOf(odd, 300, { progress: 2, total: null } as never)).toEqual([
+      { progress: 1 },
+      { progress: 2 },
+    ]);
+  });
+
   it('is told at once, then not too often, and in the end as it stood', async () => {
     const many = Array.from({ length: 500 }, (_none, index) => ({ progress: index + 1 }));
     const seen = await progressOf(...many);

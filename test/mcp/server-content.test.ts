@@ -42,6 +42,23 @@ describe('prompts and resources of servers', () => {
     await Promise.all(servers.splice(0).map((server) => server.stop()));
   });
 
+  it('are listed once each when the cursors of their server go in circles', async () => {
+    const server = await serve({
+      'prompts/list': { result: { prompts: [{ name: 'a' }, { name: 'b' }], nextCursor: 'again' } },
+      'resources/list': [
+        { result: { resources: [{ uri: 'x://1' }], nextCursor: 'c' } },
+        { result: { resources: [{ uri: 'x://2' }], nextCursor: 'd' } },
+        { result: { resources: [{ uri: 'x://1' }], nextCursor: 'c' } },
+      ],
+    });
+    expect(await rest.ok('GET', '/connectors/docs/prompts')).toEqual({ prompts: [{ name: 'a' }, { name: 'b' }] });
+    expect(server.of('prompts/list')).toHaveLength(2);
+    expect(await rest.ok('GET', '/connectors/docs/resources')).toEqual({
+      resources: [{ uri: 'x://1' }, { uri: 'x://2' }],
+    });
+    expect(server.of('resources/list')).toHaveLength(3);
+  });
+
   it('are listed over all their pages, as the server gives them', async () => {
     const one = { uri: 'x://1', name: 'one', annotations: { audience: ['user'] }, size: 7 };
     const server = await serve({
@@ -60,9 +77,7 @@ describe('prompts and resources of servers', () => {
 
   it('end where the pages go in circles', async () => {
     const server = await serve({ 'resources/list': { result: { resources: [{ uri: 'x://1' }], nextCursor: 'c' } } });
-    expect(await rest.ok('GET', '/connectors/docs/resources')).toEqual({
-      resources: [{ uri: 'x://1' }, { uri: 'x://1' }],
-    });
+    expect(await rest.ok('GET', '/connectors/docs/resources')).toEqual({ resources: [{ uri: 'x://1' }] });
     expect(server.of('resources/list')).toHaveLength(2);
   });
 

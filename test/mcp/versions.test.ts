@@ -104,6 +104,16 @@ describe('protocol versions', () => {
     expect(server.of('initialize')).toHaveLength(1);
   });
 
+  it.each([
+    ['202 and nothing', { status: 202 }],
+    ['200 and an empty batch', { body: [] }],
+    ['200 and another id', { result: {}, id: 'other' }],
+  ])('tries the session era once when the probe is answered %s', async (_name, reply) => {
+    const server = await serve({ on: { 'server/discover': reply } });
+    expect(textOf(await pool.call('weather', 'echo', {}))).toBe('echo: {}');
+    expect(server.of('initialize')).toHaveLength(1);
+  });
+
   it('remembers the era of a server', async () => {
     const server = await serve({});
     await pool.call('weather', 'echo', {});

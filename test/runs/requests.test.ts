@@ -184,9 +184,67 @@ onEachEngine('what a run wants to know from a person', (database) => {
     await expect(heard).rejects.toBe(reason);
     await expect(one.answered('r1', stop.signal)).rejects.toBe(reason);
     expect(await one.ofTask('task')).toMatchObject([{ state: 'open' }]);
-    await one.closeRun('run');
+    (await one.closeRun('run'))();
     expect(await one.ofTask('task')).toMatchObject([{ state: 'expired' }]);
     await expect(one.answer(ANN, 'task', 'r1', { action: 'approve' })).rejects.toMatchObject({ statusCode: 409 });
+  });
+
+  it('says so when its call ended with the server, and takes no answer', async () => {
+    const one = await desk(database());
+    await one.open(facts('r1', { kind: 'elicitation', question: FORM }));
+    await one.open(facts('r2'));
+    await one.lose(['r1', 'r9']);
+    const [lost, open] = await one.ofTask('task');
+    expect(lost).toMatchObject({
+      state: 'expired',
+      reason: expect.stringMatching(/^The server stopped while the call/),
+    });
+    expect(lost).not.toHaveProperty('answer');
+    expect(open).toMatchObject({ state: 'open' });
+    await expect(one.answer(ANN, 'task', 'r1', { action: 'decline' })).rejects.toThrow(
+      /server stopped.*counts as cancel/,
+    );
+    expect(one.events.map(({ data }) => data.event)).toEqual(['opened', 'opened', 'expired']);
+    await one.answer(ANN, 'task', 'r2', { action: 'approve' });
+    await one.lose(['r2']);
+    expect((await one.ofTask('task'))[1]).toMatchObject({ state: 'answered' });
+  });
+
+  it('is closed when it is withdrawn, and an answer to it is told why', async () => {
+    const one = await desk(database());
+    await one.open(facts('r1', { kind: 'elicitation', question: FORM }));
+    const withdrawn = new AbortController();
+    const heard = one.answered('r1', never(), withdrawn.signal);
+    withdrawn.abort('Its server took it back');
+    expect(await heard).toEqual({ action: 'cancel', expired: true });
+    expect(await one.ofTask('task')).toMatchObject([{ state: 'expired', reason: 'Its server took it back' }]);
+    await expect(one.answer(ANN, 'task', 'r1', { action: 'decline' })).rejects.toMatchObject({
+      statusCode: 409,
+      message: 'Request r1 is closed. Its server took it back. It counts as cancel',
+    });
+    expect(one.events.map(({ data }) => data.event)).toEqual(['opened', 'expired']);
+    expect(one.audited).toEqual([]);
+  });
+
+  it('keeps the answer that came before it was withdrawn', async () => {
+    const one = await desk(database());
+    await one.open(facts('r1'));
+    await one.answer(ANN, 'task', 'r1', { action: 'approve' });
+    expect(await one.answered('r1', never(), AbortSignal.abort('Too late'))).toEqual({ action: 'approve' });
+  });
+
+  it('is closed by others than who waits for it, and told once', async () => {
+    const [one, two] = [await desk(database()), await desk(database())];
+    for (const id of ['r1', 'r2', 'r3']) await one.open(facts(id));
+    await one.answer(ANN, 'task', 'r3', { action: 'approve' });
+    const heard = one.answered('r1', never());
+    await two.close(['r2', 'r3', 'r9'], 'Nobody needs it');
+    await one.close(['r1'], 'Nobody needs it');
+    expect(await heard).toEqual({ action: 'refuse', expired: true });
+    expect((await one.ofTask('task')).map(({ state }) => state)).toEqual(['expired', 'expired', 'answered']);
+    await expect(one.answer(ANN, 'task', 'r2', { action: 'approve' })).rejects.toThrow(/Nobody needs it/);
+    const told = [...one.events, ...two.events].filter(({ data }) => data.event === 'expired');
+    expect(told.map(({ data }) => data.request_id).sort()).toEqual(['r1', 'r2']);
   });
 
   it('is found under its own task only', async () => {
@@ -295,8 +353,31 @@ describe('the content of a form', () => {
     [{ type: 'array', maxItems: 1 }, [1, 2], 'must have at most 1 items'],
     [{ type: 'array' }, 'a', 'must be an array'],
     [{ type: 'string', pattern: '^(a+)+$' }, 'b', undefined],
+    [{}, 'a', undefined],
+    [{}, 1, undefined],
+    [{}, { deep: [1] }, 'must be a single value'],
+    [{}, [1], 'must be a single value'],
+    [{}, null, 'must be a single value'],
+    [{ maxLength: 1 }, 'ab', 'must have at most 1 characters'],
+    [{ type: ['string', 'null'] }, null, undefined],
+    [{ type: ['string', 'null'], maxLength: 1 }, 'ab', 'must have at most 1 characters, or must be null'],
+    [{ type: ['integer', 'string'] }, 1.5, 'must be a whole number, or must be a text'],
+    [{ type: ['string', 'null'] }, { deep: 1 }, 'must be a text, or must be null'],
+    [{ anyOf: [{ type: 'string' }, { type: 'null' }] }, 'a', undefined],
+    [{ anyOf: [{ type: 'string' }, { type: 'null' }] }, 1, 'must be a text, or must be null'],
+    [{ const: 'yes' }, 'no', 'must be one of ["yes"]'],
+    [{ type: 'object' }, { a: 1 }, 'is of a type that a form cannot have: decline it'],
+    [{ type: 'array' }, [{ a: 1 }], 'has an item that is no single value'],
   ])('in a field %j: %j', (schema, value, fault) => {
     expect(field(schema, value)).toBe(fault === undefined ? undefined : `content.f ${fault}`);
+  });
+
+  it('may be null where a required field says so', () => {
+    const properties = { a: { type: ['string', 'null'] }, b: { type: 'string' } };
+    const form = (required: string[]) => ({ type: 'object', properties, required });
+    expect(() => checkFormContent({ a: null }, form(['a']))).not.toThrow();
+    expect(() => checkFormContent({}, form(['a']))).toThrow('content.a is required');
+    expect(() => checkFormContent({ b: null }, form(['b']))).toThrow('content.b is required');
   });
 
   it('has the fields of the form and no others', () => {

@@ -4,6 +4,7 @@ import { startRecovery } from '../../src/runs/recovery.ts';
 import { type RunStep, stepBody } from '../../src/runs/steps.ts';
 import type { Database } from '../../src/store/database.ts';
 import { createProcessStore } from '../../src/store/processes.ts';
+import { createRunRequestStore } from '../../src/store/run-requests.ts';
 import { createRunStore } from '../../src/store/runs.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createRedactor } from '../../src/telemetry/redactor.ts';
@@ -134,6 +135,27 @@ describe('a run that a dead process left', () => {
     expect((await ended()).state).toBe('COMPLETED');
     expect(await answer()).toEqual(['recorded']);
     expect(rig.llm.requests).toEqual([]);
+  });
+
+  it('closes the question of a call that ended with the process, and says so', async () => {
+    const place = { turn: 0, index: 0, callId: 'c' };
+    const call: RunStep = { ...answered, toolCalls: [{ id: 'c', name: 'book', arguments: '{}' }] };
+    const question = { mode: 'form', message: 'Who?', schema: {} } as const;
+    const members = { requestKind: 'elicitation', resumable: false, key: 'question', question } as const;
+    await leave([
+      call,
+      { kind: 'tool_intent', ...place, offeredName: 'book', argumentsText: '{}', repeatable: false },
+      { kind: 'request', ...place, requestId: 'q1', ...members },
+    ]);
+    const store = createRunRequestStore(rig.services().database);
+    const request = { id: 'q1', runId: 'r', taskId: 't', owner: 'open', kind: 'elicitation', lifeMs: 300_000 };
+    await store.insert({ ...request, body: { agent_id: agentId, offered_name: 'book', arguments: '{}' } });
+    rig.llm.reset('done');
+    await rig.restart();
+    await ended();
+    expect(await rig.ok('GET', '/tasks/t/_requests')).toMatchObject({
+      requests: [{ request_id: 'q1', state: 'expired', reason: expect.stringMatching(/^The server stopped/) }],
+    });
   });
 
   it('that had its answer already only tells it', async () => {

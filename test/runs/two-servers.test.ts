@@ -3,8 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
+import type { JsonObject } from '../../src/json.ts';
 import { startApp, type TestApp } from '../support/build-app.ts';
 import { databases } from '../support/databases.ts';
+import { type LlmReply, type LlmScript, startFakeLlm } from '../support/fake-llm-server.ts';
+import { startFakeMcpServer } from '../support/fake-mcp-server.ts';
+import { createRest, registerChatModel } from '../support/rest.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -117,3 +121,100 @@ it('a server that starts alone on SQLite forgets the transient settings', async 
   await one.close();
   expect((await start()).services.settings.flag(MCP)).toBe(true);
 });
+
+describe('a server that lost its run to another', () => {
+  type Held = { readonly reached: Promise<void>; reply(given: LlmReply): void };
+
+  /** A model whose first request waits; the later ones are answered as said. */
+  function heldModel(...later: LlmReply[]): Held & { readonly script: LlmScript[] } {
+    const given = deferred<LlmReply>();
+    const arrived = deferred<void>();
+    const first: LlmScript = () => {
+      arrived.resolve();
+      return given.promise;
+    };
+    return { script: [first, ...later], reached: arrived.promise, reply: given.resolve };
+  }
+
+  /** One server loses a run while its model thinks, the other one goes on with it. */
+  async function takenOver(...later: LlmReply[]) {
+    const start = await place('postgres');
+    const held = heldModel(...later);
+    const llm = await startFakeLlm({ replies: held.script });
+    const bank = await startFakeMcpServer({ tools: [{ name: 'pay', inputSchema: { type: 'object' } }] });
+    closers.push(() => Promise.all([llm.close(), bank.stop()]));
+    const loser = await start();
+    const rest = createRest(loser.url);
+    const modelId = await registerChatModel(rest, llm.url);
+    const connector = { name: 'bank', version: 1, protocol: 'mcp_streamable_http', url: bank.origin };
+    const { connector_id } = await rest.ok('POST', '/connectors/_create', connector);
+    const { agent_id } = await rest.ok('POST', '/agents/_register', {
+      name: 'payer',
+      type: 'conversational',
+      llm: { model_id: modelId },
+      tools: [{ type: 'MCPTool', parameters: { connector_id: String(connector_id) } }],
+      parameters: { tool_permissions: [{ tool: '.*', permission: 'ask' }] },
+    });
+    const path = `/agents/${String(agent_id)}/_execute?async=true`;
+    const { task_id, response } = await rest.ok('POST', path, { parameters: { question: 'q' } });
+    await held.reached;
+    // Stands for a minute in which it said nothing.
+    await loser.services.database.kysely.deleteFrom('processes').execute();
+    const winner = createRest((await start()).url);
+    const taskId = String(task_id);
+    return {
+      held,
+      winner,
+      bank,
+      taskId,
+      state: async () => (await winner.ok('GET', `/tasks/${taskId}`)).state,
+      requests: async () => (await winner.ok('GET', `/tasks/${taskId}/_requests`)).requests as JsonObject[],
+      async answers(): Promise<unknown[]> {
+        const { memory_id: memoryId } = response as JsonObject;
+        const { messages } = await winner.ok('GET', `/memory/${String(memoryId)}/messages`);
+        return (messages as JsonObject[]).map((message) => message.response);
+      },
+      leftAlone: () => expect.poll(() => loser.lines.some((line) => line.includes('run left alone'))).toBe(true),
+    };
+  }
+
+  it.each<[string, LlmReply]>([
+    ['its model fails', { destroy: true }],
+    ['its model answers late', 'of the loser'],
+    ['its model calls a tool late', { tool: 'pay' }],
+  ])('does not touch the answer of the winner when %s', async (_what, reply) => {
+    const { held, state, answers, leftAlone, requests } = await takenOver('of the winner');
+    await expect.poll(state, { timeout: 15_000 }).toBe('COMPLETED');
+    held.reply(reply);
+    await leftAlone();
+    expect(await answers()).toEqual(['of the winner']);
+    expect(await state()).toBe('COMPLETED');
+    expect(await requests()).toEqual([]);
+  });
+
+  it('closes no request of the winner, which gets its answer', async () => {
+    const { held, winner, bank, taskId, state, answers, leftAlone, requests } = await takenOver(
+      { tool: 'pay' },
+      'paid',
+    );
+    await expect.poll(async () => (await requests()).length, { timeout: 15_000 }).toBe(1);
+    held.reply({ destroy: true });
+    await leftAlone();
+    const [request] = await requests();
+    expect(request?.state).toBe('open');
+    expect(await answers()).toEqual(['']);
+    const path = `/tasks/${taskId}/_requests/${String(request?.request_id)}`;
+    await winner.ok('POST', path, { action: 'approve' });
+    await expect.poll(state, { timeout: 15_000 }).toBe('COMPLETED');
+    expect(bank.of('tools/call')).toHaveLength(1);
+    expect(await answers()).toEqual(['paid']);
+  });
+});
+
+function deferred<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve = (_value: T): void => undefined;
+  const promise = new Promise<T>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

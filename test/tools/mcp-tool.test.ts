@@ -9,6 +9,8 @@ import { createMcpTool, type McpToolDefinition } from '../../src/tools/mcp-tool.
 import type { ToolContext } from '../../src/tools/tool.ts';
 import { userPrincipal } from '../support/principals.ts';
 
+const neverMoved = async () => ({ signal: new AbortController().signal, end: () => undefined });
+
 const result = (content: JsonObject[], rest: Partial<McpCallResult> = {}): McpCallResult => ({
   content,
   isError: false,
@@ -38,6 +40,7 @@ describe('a tool denied to the caller', () => {
     const audited: unknown[] = [];
     const authorization = { refused: (...row: unknown[]) => void audited.push(row) };
     const sessions = {
+      watchPause: neverMoved,
       async call(connectorId: string): Promise<McpCallResult> {
         called.push(connectorId);
         if (connectorId === 'down')
@@ -88,6 +91,7 @@ describe('a call', () => {
   async function run(given: Partial<McpToolDefinition>, more: Partial<ToolContext> = {}) {
     const calls: { connectorId: string; call: McpCall }[] = [];
     const sessions = {
+      watchPause: neverMoved,
       async call(connectorId: string, call: McpCall): Promise<McpCallResult> {
         calls.push({ connectorId, call });
         if (connectorId !== 'down') return result([text('ok')]);
@@ -219,6 +223,7 @@ function tool(answers: Record<string, () => McpCallResult>, options: Partial<Mcp
     log: pino({ level: 'silent' }),
     authorization: { refused: () => undefined },
     sessions: {
+      watchPause: neverMoved,
       async call(connectorId, call) {
         asked.push({ connectorId, ...call });
         const answer = answers[connectorId];

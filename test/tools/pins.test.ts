@@ -126,6 +126,27 @@ describe('definitions that an agent meets', () => {
   });
 });
 
+describe('a check', () => {
+  const checked = async (...tools: MetTool[]) => {
+    const review = await pins.check('a', 'block', tools);
+    return tools.map(({ connectorId, tool }) => review.of(connectorId, tool.name).state);
+  };
+
+  it('compares and pins nothing, of a connector neither of which nothing is pinned', async () => {
+    expect(await checked(met('send'))).toEqual(['new']);
+    expect(await store.list('a')).toEqual([]);
+    await states('block', met('send'));
+    expect(await checked(met('send'), met('late'), { ...met('send'), connectorId: 'd' })).toEqual([
+      'unchanged',
+      'new',
+      'new',
+    ]);
+    expect(await checked(met('send', 'h2'))).toEqual(['changed']);
+    expect((await store.list('a')).map(({ tool, hash }) => [tool, hash])).toEqual([['send', 'h1']]);
+    expect(warnings()).toHaveLength(1);
+  });
+});
+
 describe('pins', () => {
   it('of a changed agent are added without touching those there are', async () => {
     await states('block', met('send'));

@@ -1,11 +1,11 @@
 import { setMaxListeners } from 'node:events';
+import { wellFormed } from '../../json.ts';
 import type { Conversation, OpenTurn } from '../../memory/conversations.ts';
 import type { RunLog } from '../../runs/journal.ts';
 import type { RunStep } from '../../runs/steps.ts';
 import type { Unit } from '../../store/database.ts';
 import type { MessageRow } from '../../store/memory.ts';
-import { wellFormed } from '../text.ts';
-import { turnSettings } from './conversational-settings.ts';
+import { type TurnSettings, turnSettings } from './conversational-settings.ts';
 import type { ConversationalDeps, TurnRequest, TurnResult } from './turn.ts';
 import { answerTurn } from './turn-answer.ts';
 import { tracesOf } from './turn-memory.ts';
@@ -46,15 +46,16 @@ export async function runConversationalTurn(request: TurnRequest, deps: Conversa
   setMaxListeners(0, signal);
   const conversation = await openConversation(request, deps);
   const { memoryId } = conversation;
-  return deps.conversations.exclusively(memoryId, signal, async () => {
+  return deps.conversations.exclusively(memoryId, signal, async (waited) => {
+    const current = await upToDate(request, settings, waited);
     const place = await locate(request, conversation, deps);
-    const history = await historyOf(place, settings.historyLimit, deps);
+    const history = await historyOf(place, current.settings.historyLimit, deps);
     const begun = await deps.database.write(async (within) => {
       const turn = await openTurn(place, deps, within);
       return { turn, run: await openRun(request, place, turn, deps, within) };
     });
     const { question } = place;
-    return answerTurn({ ...request, ...begun, settings, memoryId, question, history, recorded: [] }, deps);
+    return answerTurn({ ...current, ...begun, memoryId, question, history, recorded: [] }, deps);
   });
 }
 
@@ -87,9 +88,10 @@ export async function beginAttendedTurn(
     memoryId,
     messageId: turn.messageId,
     answer: () =>
-      deps.conversations.exclusively(memoryId, signal, async () => {
-        const history = await historyOf(place, settings.historyLimit, deps);
-        return answerTurn({ ...request, ...begun, settings, memoryId, question, history, recorded: [] }, deps);
+      deps.conversations.exclusively(memoryId, signal, async (waited) => {
+        const current = await upToDate(request, settings, waited);
+        const history = await historyOf(place, current.settings.historyLimit, deps);
+        return answerTurn({ ...current, ...begun, memoryId, question, history, recorded: [] }, deps);
       }),
   };
 }
@@ -113,13 +115,21 @@ export async function continueTurn(
   const { conversations } = deps;
   setMaxListeners(0, signal);
   const settings = turnSettings(agent, input);
-  return conversations.exclusively(memoryId, signal, async () => {
+  return conversations.exclusively(memoryId, signal, async (waited) => {
+    const current = await upToDate(request, settings, waited);
     const before = await conversations.message(memoryId, input.regenerateInteractionId ?? messageId);
     const question = input.question ?? '';
-    const history = await conversations.history(memoryId, settings.historyLimit, before);
+    const history = await conversations.history(memoryId, current.settings.historyLimit, before);
     const turn = await conversations.begin({ memoryId }, question, { messageId, traces: tracesOf(recorded) });
-    return answerTurn({ ...request, settings, memoryId, question, history, turn, run, taskId, recorded }, deps);
+    return answerTurn({ ...current, memoryId, question, history, turn, run, taskId, recorded }, deps);
   });
+}
+
+/** What was asked, by whom and of which agent; after a wait as it is now. */
+async function upToDate(request: TurnRequest, settings: TurnSettings, waited: boolean) {
+  if (!waited || request.renewed === undefined) return { ...request, settings };
+  const current = { ...request, ...(await request.renewed()) };
+  return { ...current, settings: turnSettings(current.agent, current.input) };
 }
 
 function openConversation({ principal, input }: TurnRequest, { conversations }: ConversationalDeps) {

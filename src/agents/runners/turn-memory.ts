@@ -1,30 +1,44 @@
 import { isCatalogueError, UpstreamError } from '../../errors.ts';
 import type { Trace } from '../../memory/conversations.ts';
 import { foldSteps, type RunStep } from '../../runs/steps.ts';
+import type { Unit } from '../../store/database.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Tool } from '../../tools/tool.ts';
 import { additionalInfo, stepText } from './conversational-reply.ts';
 import type { OpenedTurn } from './turn.ts';
 
-/** What memory keeps of a step: the answer, or a trace; whether it could be stored. */
+/** What memory keeps of a step: the answer, or a trace; whether it could be stored. `within`: see `leave`. */
 export async function remember(
   step: RunStep,
   steps: readonly RunStep[],
   tools: readonly Tool[],
   { question, settings, turn }: Pick<OpenedTurn, 'question' | 'settings' | 'turn'>,
   log: Logger,
+  within?: Unit,
 ): Promise<boolean> {
   if (step.kind === 'final_answer') {
-    return leave(`message ${turn.messageId}`, () => turn.finish(step.text, additionalInfo(steps, tools)), log);
+    return leave(
+      `message ${turn.messageId}`,
+      () => turn.finish(step.text, additionalInfo(steps, tools), within),
+      log,
+      within,
+    );
   }
   const entry = settings.keepTraces ? traceOf(step, steps, question) : undefined;
-  return entry === undefined || leave(`trace of message ${turn.messageId}`, () => turn.trace(entry), log);
+  return (
+    entry === undefined || leave(`trace of message ${turn.messageId}`, () => turn.trace(entry, within), log, within)
+  );
 }
 
-/** Stores below the question that its run failed, and why. */
-export function rememberFailure(cause: string, { turn }: Pick<OpenedTurn, 'turn'>, log: Logger): Promise<boolean> {
+/** Stores below the question that its run failed, and why. `within`: see `leave`. */
+export function rememberFailure(
+  cause: string,
+  { turn }: Pick<OpenedTurn, 'turn'>,
+  log: Logger,
+  within?: Unit,
+): Promise<boolean> {
   const text = `Agent execution failed: ${cause}`;
-  return leave(`message ${turn.messageId}`, () => turn.finish(text, {}), log);
+  return leave(`message ${turn.messageId}`, () => turn.finish(text, {}, within), log, within);
 }
 
 /** How many traces the steps of a run have left. */
@@ -48,12 +62,16 @@ export function shownCause(error: unknown): string {
     : 'internal error, the log of the server has the details';
 }
 
-/** Does what a run can do without; a failure is logged. */
-export async function leave(what: string, work: () => Promise<unknown>, log: Logger): Promise<boolean> {
+/**
+ * Does what a run can do without; a failure is logged. As part of a transaction only what is refused is one (the memory is
+ * gone): a statement that failed fails the transaction.
+ */
+export async function leave(what: string, work: () => Promise<unknown>, log: Logger, within?: Unit): Promise<boolean> {
   try {
     await work();
     return true;
   } catch (error) {
+    if (within !== undefined && !isCatalogueError(error)) throw error;
     log.warn({ err: error }, `${what} was not stored`);
     return false;
   }

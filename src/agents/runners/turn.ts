@@ -12,6 +12,7 @@ import type { ArgumentChecker } from '../../tools/arguments.ts';
 import type { ToolRegistry } from '../../tools/registry.ts';
 import type { AgentInput } from '../input.ts';
 import type { LoopEvent } from '../loop.ts';
+import type { Standing } from '../standing.ts';
 import type { TurnSettings } from './conversational-settings.ts';
 
 export interface ConversationalDeps {
@@ -19,7 +20,7 @@ export interface ConversationalDeps {
   readonly registry: Pick<ToolRegistry, 'resolve'>;
   readonly conversations: Conversations;
   readonly journal: Pick<Journal, 'begin'>;
-  readonly requests: Pick<RunRequests, 'open' | 'answered'>;
+  readonly requests: Pick<RunRequests, 'open' | 'answered' | 'close'>;
   readonly database: Pick<Database, 'write'>;
   readonly checker: ArgumentChecker;
   readonly events: EventSink;
@@ -34,6 +35,8 @@ export interface TurnRequest {
   /** The caller's own header fields, for connectors that name them. Never stored. */
   readonly callerHeaders?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  /** Looks up the caller and the agent again, after the run waited. @throws why it cannot go on */
+  readonly renewed?: () => Promise<Standing>;
   /** Sees the run while it happens. */
   readonly emit?: (event: LoopEvent) => void;
 }

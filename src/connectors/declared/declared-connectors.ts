@@ -20,9 +20,10 @@ const SYSTEM = 'system';
  * administrators. A stored connector keeps its id; the server of that name is then reported by `list` with a problem.
  */
 export function withDeclared(
-  stored: Omit<Connectors, 'localServer' | 'joinedTo'>,
+  stored: Omit<Connectors, 'localServer' | 'joinedTo' | 'joinsAgents'>,
   { declared, policy, audit }: DeclaredConnectorsDeps,
 ): Connectors {
+  const joining = new Set(declared.all.filter(({ declared: entry }) => entry?.agents.length).map(({ id }) => id));
   /** Names of declared servers that stored connectors hold, as it was seen last. */
   const taken = new Set<string>();
 
@@ -109,6 +110,7 @@ export function withDeclared(
       });
       return local;
     },
+    joinsAgents: (ids) => ids.some((id) => joining.has(id) && !taken.has(id)),
     joinedTo: ({ id, name }) =>
       declared.all
         .filter((connector) => !taken.has(connector.id))

@@ -26,7 +26,6 @@ import {
   inheritedEnvironment,
   type Resolver,
   shownValue,
-  soundsSecret,
   type Variables,
 } from './declared-variables.ts';
 
@@ -83,13 +82,21 @@ export function declarationOf({ name, entry, path, time }: DeclaredEntry, variab
     const [enabled, agents] = [readEnabled(entry), readAgents(entry)];
     const reading: Reading = { path, entry, resolver, variables, warn: (text) => void warnings.push(text) };
     const { url, document, ...usable } = protocol === 'mcp_stdio' ? readLocal(reading) : readRemote(reading);
-    const clientConfig = readLimits(entry, protocol);
+    const { clientConfig, limitsOfTimeout } = readLimits(entry, protocol);
     warnOfTimeout(entry, reading);
     const problem = url === undefined ? undefined : problemOf(where, url.used);
-    const declared: DeclaredServer = { enabled, agents, ...(problem && { problem }) };
+    const declared: DeclaredServer = {
+      ...{ enabled, agents, warnings },
+      ...(limitsOfTimeout && { limitsOfTimeout }),
+      ...(problem && { problem }),
+    };
     return {
       connector: { ...base(protocol), ...(url && { url: url.shown }), clientConfig, declared },
-      document: { ...facts, protocol, ...document, enabled, agents },
+      document: {
+        ...{ ...facts, protocol, ...document, enabled, agents },
+        ...(isGiven(entry.timeout) && { timeout: entry.timeout }),
+        client_config: { ...clientConfig },
+      },
       ...usable,
       secrets: [...resolver.secrets],
       warnings,
@@ -97,10 +104,13 @@ export function declarationOf({ name, entry, path, time }: DeclaredEntry, variab
   } catch (error) {
     if (!isCatalogueError(error)) throw error;
     const protocol = isJsonObject(entry) && isGiven(entry.command) ? 'mcp_stdio' : 'mcp_streamable_http';
-    const enabled = isJsonObject(entry) && entry.enabled !== false && entry.disabled !== true;
-    const problem = { code: 'invalid_config', message: `${where}: ${error.message}`, remedy: CORRECT } as const;
+    const enabled = !isJsonObject(entry) || (entry.enabled !== false && entry.disabled !== true);
+    const unknown = isJsonObject(entry) ? unknownMembers(entry) : [];
+    const unread = unknown.length === 0 ? '' : ` No such server has a member ${unknown.join(', ')}.`;
+    const message = `${where}: ${error.message}${unread}`;
+    const problem = { code: 'invalid_config', message, remedy: CORRECT } as const;
     return {
-      connector: { ...base(protocol), declared: { enabled, agents: [], problem } },
+      connector: { ...base(protocol), declared: { enabled, agents: [], problem, warnings } },
       document: { ...facts, protocol, enabled, agents: [] },
       secrets: [...resolver.secrets],
       warnings,
@@ -129,6 +139,7 @@ function readLocal({ path, entry, resolver, variables, warn }: Reading): Read {
 function readRemote({ entry, resolver, warn }: Reading): Read {
   const url = readUrl(entry);
   const written = readTexts('headers', entry.headers);
+  refuseTwice(written.map(([name]) => name));
   const values = written.map(([name, text]) => [name, filledIn(`header ${name}`, text, resolver, warn)] as const);
   const headers = Object.fromEntries(values);
   const ignored = ignoredHeaders(headers, 'mcp');
@@ -136,7 +147,11 @@ function readRemote({ entry, resolver, warn }: Reading): Read {
   const auth = readDeclaredAuth(entry, resolver);
   const rendered = renderLiteralHeaders(headers);
   for (const value of Object.values(rendered)) if (/^basic /i.test(value)) resolver.remember(value.slice(6).trim());
-  for (const [name, value] of url.searchParams) if (soundsSecret(name)) resolver.remember(value);
+  for (const part of url.search.slice(1).split('&')) {
+    const [name = '', ...rest] = part.split('=');
+    resolver.rememberHidden(name, rest.join('='));
+  }
+  for (const [name, value] of url.searchParams) resolver.rememberHidden(name, value);
   const used = String(entry.url);
   const shown = `${url.origin}${url.pathname}`;
   return {
@@ -148,6 +163,13 @@ function readRemote({ entry, resolver, warn }: Reading): Read {
       ...(auth && { auth }),
     },
   };
+}
+
+/** Names of header fields know no case (RFC 9110 section 5.1). */
+function refuseTwice(names: readonly string[]): void {
+  const lower = names.map((name) => name.toLowerCase());
+  const twice = names.find((_name, at) => lower.indexOf(lower[at] ?? '') !== at);
+  if (twice !== undefined) throw new INVALID_ARGUMENT(`headers names ${twice.slice(0, 100)} twice, in two spellings.`);
 }
 
 function filledIn(where: string, text: string, resolver: Resolver, warn: Reading['warn']): string {

@@ -3,8 +3,9 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../json.ts';
 import { clientConfigInForce, readClientConfig } from '../client-config.ts';
 import { readAuth } from '../mcp-members.ts';
 import { isGiven } from '../members.ts';
-import type { ClientConfig, ConnectorProtocol } from '../types.ts';
+import type { ClientConfig, ConnectorProtocol, DeclaredServer } from '../types.ts';
 import { holdsVariable, type Resolver, shownValue } from './declared-variables.ts';
+import { likeliest } from './likeliest-name.ts';
 
 const LOCAL_TYPES = ['local', 'stdio'];
 const REMOTE_TYPES = ['remote', 'http', 'streamablehttp'];
@@ -15,6 +16,8 @@ const MEMBERS: Readonly<Record<string, readonly string[]>> = {
 };
 const AUTH_SECRETS = ['client_secret', 'private_key'];
 const LONGEST_MS = 2_147_483_000;
+/** Of a member, in characters, as messages show it. */
+const LONGEST_NAME = 100;
 
 type McpProtocol = Exclude<ConnectorProtocol, 'http'>;
 
@@ -50,9 +53,16 @@ function checkType(type: JsonValue, isLocal: boolean, isRemote: boolean): void {
   }
 }
 
-/** Names of members that nothing reads. */
-export function unknownMembers(entry: JsonObject, protocol: McpProtocol): string[] {
-  return Object.keys(entry).filter((name) => isGiven(entry[name]) && !MEMBERS[protocol]?.includes(name));
+/** Names of members that nothing reads, each with the one that may be meant; without a protocol, that neither has. */
+export function unknownMembers(entry: JsonObject, protocol?: McpProtocol): string[] {
+  const known = protocol === undefined ? Object.values(MEMBERS).flat() : (MEMBERS[protocol] ?? []);
+  return Object.keys(entry)
+    .filter((name) => isGiven(entry[name]) && !known.includes(name))
+    .map((name) => {
+      const meant = likeliest(name, known);
+      const shown = name.slice(0, LONGEST_NAME);
+      return meant === undefined ? shown : `${shown} (did you mean ${meant}?)`;
+    });
 }
 
 /** `enabled`, and `disabled` as other hosts write it. @throws INVALID_ARGUMENT */
@@ -78,6 +88,12 @@ export function readCommand({ command, args }: JsonObject): [string, ...string[]
   const isList = Array.isArray(command);
   if (isList && isGiven(args))
     throw new INVALID_ARGUMENT('args goes with a command that is a text; this one is an array.');
+  if (typeof command === 'string' && !isGiven(args) && /\S\s+\S/.test(command)) {
+    const program = JSON.stringify(command.trim().split(/\s+/, 1)[0]?.slice(0, LONGEST_NAME));
+    throw new INVALID_ARGUMENT(
+      `command is one text with blanks, and no shell splits it. Write it as an array of the program and its arguments: [${program}, "…"], as in ["npx", "-y", "foo"]; in mcpServers as command ${program} with args ["…"]. A program whose path holds blanks is an array of one.`,
+    );
+  }
   const [program, ...rest] = isList ? command : [command, ...listOf('args', args)];
   if (typeof program !== 'string' || program.trim() === '') {
     throw new INVALID_ARGUMENT('command must be an array that begins with a program, such as ["npx", "some-server"].');
@@ -127,9 +143,15 @@ export function readEnvironment({ environment, env }: JsonObject): [name: string
  * The limits in force. `timeout`, in milliseconds as other hosts have it, is for connecting and for one call; what
  * `client_config` names goes before it. @throws INVALID_ARGUMENT
  */
-export function readLimits(entry: JsonObject, protocol: McpProtocol): ClientConfig {
+export function readLimits(
+  entry: JsonObject,
+  protocol: McpProtocol,
+): { clientConfig: ClientConfig; limitsOfTimeout: DeclaredServer['limitsOfTimeout'] } {
   const given = isGiven(entry.client_config) ? readClientConfig(entry.client_config, protocol) : {};
-  return clientConfigInForce({ ...ofTimeout(entry.timeout, protocol), ...given }, protocol);
+  return {
+    clientConfig: clientConfigInForce({ ...ofTimeout(entry.timeout, protocol), ...given }, protocol),
+    limitsOfTimeout: (['connection_timeout', 'read_timeout'] as const).filter((name) => given[name] === undefined),
+  };
 }
 
 function ofTimeout(timeout: JsonValue | undefined, protocol: McpProtocol): JsonObject {

@@ -9,7 +9,13 @@ const PLACEHOLDER = /\$?\{env:([^{}]*)\}/g;
 const PURE = /^(?:(?:Basic|Bearer|Token|ApiKey) +)?(?:\$?\{env:[^{}]*\}:?)+$/i;
 const OTHER_PLACEHOLDER = /\$\{(?!env:)[^{}]*\}|\{\{[^{}]*\}\}/;
 const OWN_VARIABLE = /^TENON_/i;
-const SECRET_NAME = /auth|cookie|credential|key|passw|secret|token/i;
+const SECRET_NAME =
+  /auth|cookie|credential|dsn|jwt|key|passw|(?:^|[^a-z])(?:pat|pwd|sig|sid)(?:[^a-z]|$)|secret|signature|token/i;
+/** Long, without blanks, letters and digits mixed: what is drawn at random, and hardly ever what is written by hand. */
+const RANDOM = /^(?=.*\d)(?=.*[a-z])[\w+=~-]{16,}$/i;
+const PLAIN = /^(?:.{0,7}|\p{L}+)$/u;
+/** `user:password@` of an address. */
+const USER_INFO = /^[a-z][\w+.-]*:\/\/([^/@\s]+)@/i;
 const HIDDEN = '[redacted]';
 
 /** Every local server is given these where they are set: a program finds its files and other programs by them. */
@@ -26,6 +32,8 @@ export interface Resolver {
   resolve(where: string, text: string): string;
   /** One more text that must appear nowhere. */
   remember(secret: string): void;
+  /** The same for a value that is never shown, unless it is a plain word or short and its name tells of no secret. */
+  rememberHidden(name: string, value: string): void;
   /** Values of variables, and literal values of members whose name sounds like a secret. */
   readonly secrets: ReadonlySet<string>;
 }
@@ -49,19 +57,39 @@ export function createResolver(variables: Variables): Resolver {
   return {
     secrets,
     remember: (secret) => void secrets.add(secret),
+    rememberHidden(name, value) {
+      if (soundsSecret(name) || !PLAIN.test(value)) secrets.add(value);
+    },
     resolve(where, text) {
       const resolved = text.replace(PLACEHOLDER, (_placeholder, name: string) => lookUp(where, name));
-      if (resolved === text && soundsSecret(where)) {
+      if (resolved === text && (soundsSecret(where) || RANDOM.test(text))) {
         secrets.add(text);
         secrets.add(text.slice(text.lastIndexOf(' ') + 1));
       }
+      for (const secret of userInfo(resolved)) secrets.add(secret);
       return resolved;
     },
   };
 }
 
+/** Passwords in the address that a text is, as they are written and as they are meant; with `user:` before them too. */
+function userInfo(text: string): string[] {
+  const found = USER_INFO.exec(text)?.[1];
+  if (found === undefined) return [];
+  const password = found.slice(found.indexOf(':') + 1);
+  return [found, password, ...decoded(password)];
+}
+
+function decoded(text: string): string[] {
+  try {
+    return [decodeURIComponent(text)];
+  } catch {
+    return [];
+  }
+}
+
 /** Whether a member of that name holds a secret, as far as a name can tell. */
-export function soundsSecret(name: string): boolean {
+function soundsSecret(name: string): boolean {
   return SECRET_NAME.test(name);
 }
 

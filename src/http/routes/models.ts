@@ -21,6 +21,7 @@ import {
   UndeployModelsRequest,
   UpdateModelRequest,
 } from '../../schemas/models.ts';
+import { callerGone } from '../caller-gone.ts';
 import { truthy } from '../query.ts';
 
 export interface ModelRoutesOptions {
@@ -113,14 +114,14 @@ export const modelRoutes: FastifyPluginAsyncTypebox<ModelRoutesOptions> = async 
   app.post(
     '/models/:model_id/_predict',
     { schema: { ...prediction, params: ModelId }, config: { permission: 'model:predict' } },
-    ({ principal, params, body, signal }) => models.predict(principal, params.model_id, body, signal),
+    ({ principal, params, body }, reply) => models.predict(principal, params.model_id, body, callerGone(reply)),
   );
   app.post(
     '/_predict/:algorithm/:model_id',
     { schema: { ...prediction, params: PredictPath }, config: { permission: 'model:predict' } },
-    ({ principal, params, body, signal }) => {
+    ({ principal, params, body }, reply) => {
       requireRemoteAlgorithm(params.algorithm);
-      return models.predict(principal, params.model_id, body, signal);
+      return models.predict(principal, params.model_id, body, callerGone(reply));
     },
   );
 };

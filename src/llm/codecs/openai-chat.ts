@@ -1,8 +1,8 @@
-import type { JsonObject } from '../../json.ts';
+import { type JsonObject, wellFormed } from '../../json.ts';
 import type { EncodedRequest, LlmCodec, Message, ModelRequest, ToolCall, ToolSpec } from '../types.ts';
 import { decodeAnswer } from './openai-chat-answer.ts';
 import { mergeRequest } from './openai-chat-merge.ts';
-import { wellFormed, wellFormedObject } from './well-formed.ts';
+import { wellFormedObject } from './well-formed.ts';
 
 /** Longest description the format takes; the rest is cut. */
 const MAX_DESCRIPTION = 1024;

@@ -6,6 +6,7 @@ import type { McpToolStore } from '../../store/mcp-tools.ts';
 import type { Redactor } from '../../telemetry/redactor.ts';
 import type { McpCaller } from '../types.ts';
 import { type Connection, type ConnectionDeps, createConnection } from './connection.ts';
+import type { SharedServer } from './connection-health.ts';
 import { createConnectionStates } from './status.ts';
 
 /** A connection, and the newest version of its connector. */
@@ -15,9 +16,14 @@ interface CallerConnection {
 }
 
 export interface CallerSessionsDeps
-  extends Omit<ConnectionDeps, 'states' | 'mcpTools' | 'onTools' | 'wanted' | 'onOpened' | 'onGone' | 'before'> {
+  extends Omit<
+    ConnectionDeps,
+    'states' | 'mcpTools' | 'onTools' | 'wanted' | 'onOpened' | 'onGone' | 'before' | 'server'
+  > {
   readonly redactor: Pick<Redactor, 'clean' | 'cleanContent' | 'taint'>;
   readonly onOpened: (connection: Connection) => void;
+  /** What all callers of a connector share: that its server cannot be reached, or is there again. */
+  readonly serverOf: (connector: Connector) => SharedServer;
   /** Callers with a connection of their own; beyond it the one unused the longest is closed. */
   readonly maxCallers: number;
 }
@@ -70,6 +76,7 @@ export function createCallerSessions(deps: CallerSessionsDeps): CallerSessions {
       states: createConnectionStates({ connections: NOT_STORED, log, now: deps.now }),
       mcpTools: NO_TOOLS,
       connectors: { load: deps.connectors.load, localServer: deps.connectors.localServer, mcpEndpoint },
+      server: deps.serverOf(connector),
       onOpened: () => deps.onOpened(connection),
       onGone: () => undefined,
     });

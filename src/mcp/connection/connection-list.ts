@@ -7,6 +7,7 @@ import type { ListAnswer } from '../session/session.ts';
 import { readToolList } from '../tool-list.ts';
 import type { ToolList } from '../types.ts';
 import { createListCache } from './list-cache.ts';
+import { createListRefresh, type ListRefresh } from './list-refresh.ts';
 import type { OpenSession } from './session-lifetimes.ts';
 
 /** Names of tools by what became of them; a changed one has another definition. */
@@ -27,10 +28,16 @@ export interface ConnectionListDeps {
 
 /** The tools of one server: as they were read last, for as long as that holds, and as they are registered. */
 export interface ConnectionList {
+  /** When a change is read although nobody uses the list. */
+  readonly refresh: Pick<ListRefresh, 'dueAt' | 'allowed' | 'begin'>;
+  /** Whether it may not be what the server has now. */
+  isStale(): boolean;
   fresh(revision: number): ToolList | undefined;
   beginReading(): void;
-  /** The server said that its list changed, or it could not be read. */
-  markStale(): void;
+  /** The server said that its list changed. */
+  changed(): void;
+  /** It is not known whether the list holds: it is read again before its next use. */
+  markStale(why: string): void;
   clear(): void;
   /** Reads the list, retried by the connector's `client_config`. @throws UpstreamError */
   read(open: OpenSession, signal: AbortSignal): Promise<ListAnswer>;
@@ -47,6 +54,7 @@ export function createConnectionList(
   { mcpTools, log, now, random, onTools }: ConnectionListDeps,
 ): ConnectionList {
   const cache = createListCache(now);
+  const refresh = createListRefresh(now);
   let registered: ReadonlyMap<string, string> | undefined;
   let writing: Promise<void> = Promise.resolve();
 
@@ -79,14 +87,28 @@ export function createConnectionList(
     return writing;
   }
 
+  function markStale(why: string): void {
+    if (cache.markStale())
+      log.info({ connectorId }, `MCP tool list of ${destination()} is read again before its next use: ${why}`);
+  }
+
   return {
+    refresh,
+    isStale: cache.isStale,
     fresh: (revision) => cache.fresh(revision),
-    beginReading: () => cache.beginReading(),
-    markStale() {
-      if (cache.markStale())
-        log.info({ connectorId }, `MCP tool list of ${destination()} changed: it is read again before its next use`);
+    beginReading() {
+      refresh.read();
+      cache.beginReading();
     },
-    clear: () => cache.clear(),
+    changed() {
+      refresh.changed();
+      markStale('it changed');
+    },
+    markStale,
+    clear() {
+      refresh.read();
+      cache.clear();
+    },
     read(open, signal) {
       const pageMs = open.connector.clientConfig.connection_timeout * 1000;
       return retry((_attempt, totalMs) => open.session.list({ pageMs, totalMs }, signal), {
@@ -105,6 +127,7 @@ export function createConnectionList(
       return list;
     },
     disown() {
+      refresh.read();
       cache.clear();
       return inTurn([]);
     },

@@ -1,10 +1,10 @@
 import type { Connector } from '../../connectors/types.ts';
 import { isCatalogueError, UpstreamError } from '../../errors.ts';
-import { remedyFor } from '../failures.ts';
+import { remedyFor } from '../remedies.ts';
 import { openWithRetry } from '../session/opening.ts';
 import type { ToolReading } from '../tool-reading.ts';
 import type { ConnectionDeps } from './connection.ts';
-import type { ConnectionHealth } from './connection-health.ts';
+import type { ConnectionHealth, OpenedBy } from './connection-health.ts';
 import type { ConnectionList } from './connection-list.ts';
 import { addressOf } from './server-address.ts';
 import type { OpenSession, SessionLifetimes } from './session-lifetimes.ts';
@@ -46,7 +46,10 @@ export function beginLife(name: string, time: number): ConnectionLife {
 
 export interface ConnectionOpeningDeps {
   readonly life: ConnectionLife;
-  readonly deps: Pick<ConnectionDeps, 'states' | 'log' | 'now' | 'before' | 'closing' | 'onOpened' | 'onGone'> &
+  readonly deps: Pick<
+    ConnectionDeps,
+    'states' | 'log' | 'now' | 'before' | 'closing' | 'onOpened' | 'onGone' | 'server'
+  > &
     Parameters<typeof openWithRetry>[1] & { readonly connectors: Pick<ConnectionDeps['connectors'], 'load'> };
   readonly health: ConnectionHealth;
   readonly list: ConnectionList;
@@ -56,23 +59,25 @@ export interface ConnectionOpeningDeps {
   readonly track: <T>(work: Promise<T>) => Promise<T>;
   /** The server ended the session without being asked to. */
   lost(open: OpenSession, error: Error): Promise<void>;
+  /** It ended the stream on which it tells of changes; `undefined`: before the session was adopted. */
+  missed(open: OpenSession | undefined): void;
 }
 
 export interface ConnectionOpening {
   /** The connector as it is now. @throws CONNECTOR_NOT_FOUND */
   loaded(): Promise<Connector>;
   /**
-   * Opens by the connector as it is now: whoever waits for it may have read it before a change. `background`: nobody waits,
-   * it is tried once. @throws UpstreamError, Superseded
+   * Opens by the connector as it is now: whoever waits for it may have read it before a change. In the background it is
+   * tried once. @throws UpstreamError, Superseded
    */
-  open(background: boolean): Promise<OpenSession>;
+  open(by: OpenedBy): Promise<OpenSession>;
   /** What was learnt from another address is not true of this server. */
   forgetMoved(connector: Connector): Promise<void>;
 }
 
 /** How one connection is opened, from its present state to `connected` or `failed`. */
 export function createConnectionOpening(connectorId: string, parts: ConnectionOpeningDeps): ConnectionOpening {
-  const { life, deps, health, list, lifetimes, adopt, track, lost } = parts;
+  const { life, deps, health, list, lifetimes, adopt, track, lost, missed } = parts;
   const { states, log, now } = deps;
 
   async function loaded(): Promise<Connector> {
@@ -84,10 +89,11 @@ export function createConnectionOpening(connectorId: string, parts: ConnectionOp
     }
   }
 
-  async function open(background: boolean): Promise<OpenSession> {
+  async function open(by: OpenedBy): Promise<OpenSession> {
+    const background = by === 'background';
     const asked = life.generation;
     await deps.before;
-    await health.refuseWhileBroken();
+    health.admit(by);
     const { status } = await states.get(connectorId);
     if (asked !== life.generation) throw new Superseded();
     if (status === 'disabled') throw disabledError(life.destination);
@@ -110,7 +116,8 @@ export function createConnectionOpening(connectorId: string, parts: ConnectionOp
         onHeard: () => {
           life.times.heard = now();
         },
-        onListChanged: list.markStale,
+        onListChanged: list.changed,
+        onMissed: () => missed(end.of),
         onClosing: (closed) => void track(closed),
         onStderr: (lines) => {
           life.stderr = lines;
@@ -127,7 +134,7 @@ export function createConnectionOpening(connectorId: string, parts: ConnectionOp
       if (isCatalogueError(error)) await loaded();
       if (mine !== life.generation) throw new Superseded();
       life.cause = 'after a failure';
-      throw await health.openingFailed(error, background);
+      throw await health.openingFailed(error, by);
     } finally {
       if (mine === life.generation) life.stopOpening = undefined;
     }
@@ -135,7 +142,7 @@ export function createConnectionOpening(connectorId: string, parts: ConnectionOp
       await opened.session.close();
       throw new Superseded();
     }
-    health.opened(background);
+    health.opened(by);
     const { session } = opened;
     life.knownLegacy = !session.stateless;
     const result = lifetimes.opened(session, connector);
@@ -144,6 +151,7 @@ export function createConnectionOpening(connectorId: string, parts: ConnectionOp
     await adopt(result, opened.answer);
     if (life.current !== result) throw new Superseded();
     deps.onOpened();
+    await deps.server?.told(undefined);
     const { tools, leftOut } = result.list;
     log.info(
       { connectorId, protocolVersion: session.protocolVersion, tools: tools.length, leftOut: leftOut.length },

@@ -9,6 +9,7 @@ import type { ConnectionChange, McpCaller } from '../types.ts';
 import { createCallerSessions } from './caller-sessions.ts';
 import { type Connection, createConnection } from './connection.ts';
 import type { ToolsChange } from './connection-list.ts';
+import { followOtherProcesses } from './other-processes.ts';
 import { createOpenWork } from './shared-work.ts';
 import { type ConnectionStates, createConnectionStates } from './status.ts';
 import { startSweep } from './sweep.ts';
@@ -69,6 +70,7 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
     random,
     closing: closing.signal,
     onOpened: evict,
+    serverOf: (connector) => entryOf(connector).connection.server,
     maxCallers: limits.maxSessions,
   });
 
@@ -204,9 +206,25 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
       return ofCallers.all();
     },
     enabled: () => deps.settings.flag(ENABLED),
+    stillThere,
     now,
     limits,
   });
+
+  /** A connector that another process deleted has no session here for long. */
+  async function stillThere({ id }: Connector): Promise<boolean> {
+    if ((await connectors.find(id)) !== undefined) return true;
+    await work.track(dispose(id, disposals.get(id)));
+    return false;
+  }
+
+  async function disable(connector: Connector, cause: string): Promise<void> {
+    await Promise.all([entryOf(connector).connection.disable(cause), ofCallers.cut(connector.id, cause)]);
+  }
+
+  const stopFollowing = deps.shared
+    ? followOtherProcesses({ connections, states, known: () => pool.values(), disable, log })
+    : async () => undefined;
 
   connectors.onChange(async (id, change) => {
     if (change === 'updated') {
@@ -229,9 +247,7 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
     callerSessions: (id) =>
       ofCallers.all().filter(({ connector, connection }) => connector.id === id && connection.current() !== undefined)
         .length,
-    async disable(connector, cause) {
-      await Promise.all([entryOf(connector).connection.disable(cause), ofCallers.cut(connector.id, cause)]);
-    },
+    disable,
     async retire(id, cause) {
       await Promise.all([pool.get(id)?.connection.retire(cause), ofCallers.retire(id, cause)]);
     },
@@ -242,6 +258,7 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
     },
     async close(deadlineMs) {
       stopSweep();
+      await stopFollowing();
       closing.abort(
         new UpstreamError({
           code: 'connection_refused',

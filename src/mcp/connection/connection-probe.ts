@@ -8,11 +8,11 @@ export interface Probed {
   /** @throws UpstreamError */
   ensure(connector: Connector): Promise<unknown>;
   /** The server answered. */
-  answered(): Promise<void>;
+  answered(open: OpenSession): Promise<void>;
   /** The session is of no use any more. */
   giveUp(open: OpenSession, during: string, reason: UpstreamError): Promise<void>;
-  /** Takes in what a failed request says about the session. */
-  note(open: OpenSession, error: UpstreamError): Promise<void>;
+  /** Takes in what a failed request says about the session. @returns whether a new one may be opened at once */
+  note(open: OpenSession, error: UpstreamError): Promise<boolean>;
 }
 
 /**
@@ -26,13 +26,12 @@ export async function probeConnection(connection: Probed, connector: Connector):
       await connection.ensure(connector);
       return;
     }
-    await open.session.ping(connector.clientConfig.connection_timeout * 1000);
-    if (connection.current() === open) await connection.answered();
+    await open.session.ping(connector.clientConfig.connection_timeout * 1000, 'connection_timeout');
+    if (connection.current() === open) await connection.answered(open);
   } catch (error) {
     if (open === undefined || !(error instanceof UpstreamError) || connection.current() !== open) return;
     if (error.code === 'rate_limited') return;
     if (error.code !== 'session_lost') return connection.giveUp(open, 'probe', error);
-    await connection.note(open, error);
-    await connection.ensure(connector).catch(() => undefined);
+    if (await connection.note(open, error)) await connection.ensure(connector).catch(() => undefined);
   }
 }

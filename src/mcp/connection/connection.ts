@@ -6,10 +6,16 @@ import type { OpeningDeps } from '../session/opening.ts';
 import type { Session } from '../session/session.ts';
 import { createToolReading } from '../tool-reading.ts';
 import type { ToolList } from '../types.ts';
-import { type ConnectionHealth, createConnectionHealth } from './connection-health.ts';
+import {
+  type ConnectionHealth,
+  createConnectionHealth,
+  type OpenedBy,
+  type SharedServer,
+} from './connection-health.ts';
 import { type ConnectionListDeps, createConnectionList } from './connection-list.ts';
 import { beginLife, createConnectionOpening, disabledError } from './connection-opening.ts';
-import { probeConnection } from './connection-probe.ts';
+import { createUpkeep } from './connection-upkeep.ts';
+import { createMissedStreams } from './missed-streams.ts';
 import { createSessionLifetimes, type OpenSession } from './session-lifetimes.ts';
 import { createOpenWork, Superseded, singleFlight, whileNotAborted } from './shared-work.ts';
 import type { ConnectionStates } from './status.ts';
@@ -25,6 +31,8 @@ export interface ConnectionDeps extends OpeningDeps, Omit<ConnectionListDeps, ke
   readonly onGone: () => void;
   /** Whether it is tried again by itself, at that time, after a failure that passes. Default: never. */
   readonly wanted?: (time: number) => boolean;
+  /** Of a single caller's connection: the server as the connector's other connections know it. */
+  readonly server?: SharedServer;
   /** What is left of an earlier connector of the same id; nothing begins before it ended. */
   readonly before?: Promise<void>;
 }
@@ -32,6 +40,8 @@ export interface ConnectionDeps extends OpeningDeps, Omit<ConnectionListDeps, ke
 /** One MCP server: at most one session, opened by the first use and shared by all. */
 export interface Connection {
   readonly health: Pick<ConnectionHealth, 'breaker' | 'failures' | 'dueAt'>;
+  /** For the connections of single callers with the same server. */
+  readonly server: SharedServer;
   /** The last lines of a local process, also of one that is gone. */
   stderr(): readonly string[];
   current(): OpenSession | undefined;
@@ -45,15 +55,22 @@ export interface Connection {
   note(open: OpenSession, error: UpstreamError): Promise<void>;
   /** Reads the list again now. @throws UpstreamError */
   relist(open: OpenSession): Promise<ToolList>;
-  /** A round trip now; opens the session when there is none. Failures end up in the status. */
+  /** When its list is read again by itself, epoch milliseconds: its server said that it changed. */
+  relistAt(): number | undefined;
+  /** Reads the list again where it may have changed. Failures end up in the status. */
+  refresh(): Promise<void>;
+  /**
+   * A round trip now, and the list where it may have changed; opens the session when there is none, past the breaker too.
+   * Failures end up in the status.
+   */
   probe(connector: Connector): Promise<void>;
   /** Opens it although nobody asked for it: one try, or as many as a use makes. Failures end up in the status. */
   recover(cause: string, options?: { patient: boolean }): Promise<void>;
   /**
    * Lets go of the session: closed at once, or when its last call ends. Late results of an opening are dropped. The next
-   * use opens a new session, and reads the list anew unless that is kept.
+   * use opens a new session, and reads the list anew unless that is kept. `trying`: that use comes at once.
    */
-  retire(cause: string, options?: { keepList: boolean }): Promise<void>;
+  retire(cause: string, options?: { keepList?: boolean; trying?: boolean }): Promise<void>;
   /** Forgets the tools that are known, where they were read from another address than the connector now has. */
   forgetMoved(connector: Connector): Promise<void>;
   /** Closes the session, cuts the calls on it, and refuses every use until `enable`. */
@@ -89,7 +106,7 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
   const work = createOpenWork();
   const ended = new AbortController();
 
-  async function ensure(connector: Connector, signal?: AbortSignal): Promise<OpenSession> {
+  async function ensure(connector: Connector, signal?: AbortSignal, by: OpenedBy = 'use'): Promise<OpenSession> {
     for (;;) {
       signal?.throwIfAborted();
       life.times.used = now();
@@ -100,7 +117,7 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
       if (life.current !== undefined && life.current.connector.revision < connector.revision) await retire('updated');
       if (life.current !== undefined) return life.current;
       try {
-        await whileNotAborted(openOnce(false), signal);
+        await whileNotAborted(openOnce(by), signal);
       } catch (error) {
         if (!(error instanceof Superseded)) throw error;
         deps.closing.throwIfAborted();
@@ -133,6 +150,11 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
     if (error.code === 'session_lost') {
       log.warn({ connectorId }, `MCP session lost: ${error.message}`);
       letGo(open, { terminate: false });
+      if (health.ended(error, open.proved)) {
+        life.cause = 'after a failure';
+        await health.fail('use', error);
+        return;
+      }
       life.cause = 'session_lost';
       await states.move(connectorId, 'idle', 'session_lost');
       return;
@@ -145,6 +167,7 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
 
   async function giveUp(open: OpenSession, during: string, reason: UpstreamError): Promise<void> {
     letGo(open, { terminate: !UNREACHABLE.has(reason.code) });
+    if (during !== 'probe') health.ended(reason, open.proved);
     life.cause = 'after a failure';
     await health.fail(during, reason);
   }
@@ -158,16 +181,10 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
     const { status } = await states.get(connectorId);
     if (life.current !== undefined || life.disposed || (status !== 'failed' && status !== 'idle')) return;
     life.cause = why;
-    await openOnce(!patient).catch(() => undefined);
+    await openOnce(patient ? 'use' : 'background').catch(() => undefined);
   }
 
-  async function probe(connector: Connector): Promise<void> {
-    life.times.probed = now();
-    const answered = () => states.amend(connectorId, { lastSuccessTime: now() });
-    await probeConnection({ current: () => life.current, ensure, answered, giveUp, note }, connector);
-  }
-
-  async function retire(why: string, { keepList } = { keepList: false }): Promise<void> {
+  async function retire(why: string, { keepList = false, trying = false } = {}): Promise<void> {
     life.generation += 1;
     const mine = life.generation;
     const open = life.current;
@@ -180,7 +197,7 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
       log.info({ connectorId, cause: why }, `MCP connection to ${life.destination} closed: ${why}`);
     const { status } = await states.get(connectorId);
     if (status !== 'idle' && status !== 'disabled' && life.generation === mine)
-      await states.move(connectorId, 'idle', why);
+      await states.move(connectorId, 'idle', why, {}, { trying });
     if (open === undefined) return;
     const closed = lifetimes.close(open);
     if (open.inFlight === 0) await closed;
@@ -203,13 +220,12 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
   async function disable(why: string): Promise<void> {
     await confirm();
     life.generation += 1;
-    const open = life.current;
     life.current = undefined;
     life.stopOpening?.();
     health.reset();
     log.info({ connectorId, cause: why }, `MCP connection to ${life.destination} disabled: ${why}`);
     await states.move(connectorId, 'disabled', why);
-    if (open !== undefined) await lifetimes.cut(open);
+    await lifetimes.cutAll();
   }
 
   async function enable(why: string): Promise<void> {
@@ -231,6 +247,12 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
     if (wasOpen) log.info({ connectorId, cause: 'shutdown' }, `MCP connection to ${life.destination} closed: shutdown`);
   }
 
+  const missed = createMissedStreams({
+    now,
+    markStale: list.markStale,
+    isCurrent: (open) => life.current === open,
+    ask: (open) => void work.track(probe(open.connector)),
+  });
   const reading = createToolReading(connectorId, {
     list,
     states,
@@ -246,28 +268,38 @@ export function createConnection(described: Connector, deps: ConnectionDeps): Co
     note,
     giveUp,
   });
+  const { probe, refresh, told } = createUpkeep(connectorId, {
+    ...{ life, states, health, list, now, ensure, giveUp, note },
+    relist: reading.relist,
+    track: work.track,
+  });
   const opening = createConnectionOpening(connectorId, {
-    ...{ life, deps, health, list, lifetimes, lost },
+    ...{ life, deps, health, list, lifetimes, lost, missed },
     adopt: reading.adopt,
     track: work.track,
   });
-  const openOnce = singleFlight((background: boolean) => work.track(opening.open(background)));
+  const openOnce = singleFlight((by: OpenedBy) => work.track(opening.open(by)));
 
   return {
     health,
+    server: { health: health.server, told },
     stderr: () => life.stderr?.() ?? [],
     current: () => life.current,
     ensure,
     tools: reading.tools,
     async use(open, work) {
       try {
-        return await lifetimes.use(open, work);
+        const result = await lifetimes.use(open, work);
+        health.proved();
+        return result;
       } finally {
         life.times.used = now();
       }
     },
     note,
     relist: reading.relist,
+    relistAt: () => (life.current === undefined ? undefined : list.refresh.dueAt()),
+    refresh,
     probe,
     recover,
     retire,

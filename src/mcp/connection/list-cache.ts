@@ -7,6 +7,7 @@ export interface ListCache {
   put(list: ToolList, revision: number, ttlMs: number | undefined): void;
   /** The server said that its list changed, or the last reading failed. @returns whether that is news. */
   markStale(): boolean;
+  isStale(): boolean;
   /** A new reading begins: what it will bring is not stale unless the server says so meanwhile. */
   beginReading(): void;
   clear(): void;
@@ -34,6 +35,7 @@ export function createListCache(now: () => number): ListCache {
       stale = true;
       return isNews;
     },
+    isStale: () => stale,
     beginReading() {
       stale = false;
     },

@@ -25,6 +25,8 @@ export interface ReportsDeps {
   readonly mcpTools: Pick<McpToolStore, 'presentNames'>;
   readonly agentsOf?: AgentsOf;
   readonly now: () => number;
+  /** Whether failed connections are tried again by themselves, now. */
+  readonly recovering: () => boolean;
   readonly connectionOf: (connectorId: string) => Connection | undefined;
   /** Open sessions of single callers. */
   readonly callerSessions: (connectorId: string) => number;
@@ -50,7 +52,9 @@ export function createReports(deps: ReportsDeps): Reports {
   ): ConnectionReport {
     const connection = deps.connectionOf(connector.id);
     const retryTime = connection?.health.breaker.retryAt();
+    const due = deps.recovering() ? connection?.health.dueAt() : undefined;
     const stderr = connection?.stderr() ?? [];
+    const warnings = [...(connector.declared?.warnings ?? []), ...record.warnings];
     return {
       connector_id: connector.id,
       name: connector.name,
@@ -62,13 +66,14 @@ export function createReports(deps: ReportsDeps): Reports {
       tools: toolsOf(connector, record, names),
       ...(record.protocolVersion !== undefined && { protocol_version: record.protocolVersion }),
       ...(record.lastSuccessTime !== undefined && { last_success_time: record.lastSuccessTime }),
-      ...(record.error !== undefined && record.status !== 'connected' && { error: upToDate(record.error, deps.now()) }),
+      ...(record.error !== undefined &&
+        record.status !== 'connected' && { error: upToDate(record.error, due, deps.now()) }),
       breaker: {
         state: connection?.health.breaker.state() ?? 'closed',
         failures: connection?.health.failures() ?? 0,
         ...(retryTime !== undefined && { retry_time: retryTime }),
       },
-      ...(record.warnings.length > 0 && { warnings: record.warnings }),
+      ...(warnings.length > 0 && { warnings }),
       ...(record.leftOut.length > 0 && { left_out: record.leftOut }),
       ...(connector.passthroughHeaders !== undefined && { caller_sessions: deps.callerSessions(connector.id) }),
       ...(stderr.length > 0 && { stderr }),
@@ -135,7 +140,12 @@ function toolsOf(connector: Connector, record: ConnectionRecord, names: readonly
   return [...offered, ...leftOut];
 }
 
-/** A retry time that has passed is none: the next use tries. */
-function upToDate({ next_retry_time: next, ...error }: ConnectionError, now: number): ConnectionError {
-  return next !== undefined && next > now ? { ...error, next_retry_time: next } : error;
+/** A retry time that has passed is none: the next use tries. What is still to be tried by itself is overdue, and tried soon. */
+function upToDate(
+  { next_retry_time: shown, ...error }: ConnectionError,
+  due: number | undefined,
+  now: number,
+): ConnectionError {
+  const next = due === undefined ? shown : Math.max(due, now);
+  return next !== undefined && (next > now || due !== undefined) ? { ...error, next_retry_time: next } : error;
 }

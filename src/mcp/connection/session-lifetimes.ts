@@ -9,6 +9,8 @@ export interface OpenSession {
   list: ToolList;
   /** Calls under way; a session that is let go is closed when the last one ends. */
   inFlight: number;
+  /** A call or another request in it had its answer. */
+  proved: boolean;
 }
 
 /** Keeps every session open for the calls that run on it, and no longer. */
@@ -17,8 +19,8 @@ export interface SessionLifetimes {
   use<T>(open: OpenSession, work: (session: Session) => Promise<T>): Promise<T>;
   /** Closes at once, or when the last call has ended. */
   close(open: OpenSession, how?: { terminate: boolean }): Promise<void>;
-  /** Closes at once; calls under way fail. */
-  cut(open: OpenSession): Promise<void>;
+  /** Closes all at once, those that are let go too; calls under way fail. */
+  cutAll(): Promise<void>;
   /** Closes all and waits for those that are being closed; calls that still run after `deadlineMs` are cut. */
   closeAll(deadlineMs: number): Promise<void>;
 }
@@ -49,24 +51,27 @@ export function createSessionLifetimes(): SessionLifetimes {
 
   return {
     opened(session, connector) {
-      const open: OpenSession = { session, connector, list: { tools: [], leftOut: [], warnings: [] }, inFlight: 0 };
+      const list: ToolList = { tools: [], leftOut: [], warnings: [] };
+      const open: OpenSession = { session, connector, list, inFlight: 0, proved: false };
       sessions.add(open);
       return open;
     },
     async use(open, work) {
       open.inFlight += 1;
       try {
-        return await work(open.session);
+        const result = await work(open.session);
+        open.proved = true;
+        return result;
       } finally {
         open.inFlight -= 1;
         if (open.inFlight === 0) lastCallEnded.get(open)?.();
       }
     },
     close,
-    async cut(open) {
-      const closed = close(open);
-      lastCallEnded.get(open)?.();
-      await closed;
+    async cutAll() {
+      const closed = [...sessions].map((open) => close(open));
+      for (const wake of lastCallEnded.values()) wake();
+      await Promise.all(closed);
     },
     async closeAll(deadlineMs) {
       const cut = setTimeout(() => {

@@ -3,7 +3,7 @@ import { type CauseCode, UpstreamError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { ConnectionStateRow, ConnectionStore } from '../../store/connections.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { remedyFor } from '../failures.ts';
+import { remedyFor } from '../remedies.ts';
 import type { ConnectionChange, ConnectionError, ConnectionStatus, LeftOutTool } from '../types.ts';
 
 /** The last known truth about one connection. Times are epoch milliseconds. */
@@ -19,7 +19,7 @@ export interface ConnectionRecord {
   readonly address?: string;
   /** Its state began with this process, and ends with it. */
   readonly declared?: true;
-  /** While `connecting`: what was before. A failure that only repeats keeps the time it began. */
+  /** While it is tried: what was before. A failure that only repeats keeps the time it began. */
   readonly before?: { readonly status: ConnectionStatus; readonly since: number };
 }
 
@@ -33,8 +33,17 @@ export interface ConnectionStates {
   get(connectorId: string): Promise<ConnectionRecord>;
   /** The same of several, by their ids. */
   ofAll(connectors: readonly Connector[]): Promise<ReadonlyMap<string, ConnectionRecord>>;
-  /** Changes the status at once and stores it with its transition. A store that fails is logged. */
-  move(connectorId: string, to: ConnectionStatus, cause: string, facts?: Facts): Promise<void>;
+  /**
+   * Changes the status at once and stores it with its transition. A store that fails is logged. `trying`: it is on its way
+   * to another attempt, whatever that status.
+   */
+  move(
+    connectorId: string,
+    to: ConnectionStatus,
+    cause: string,
+    facts?: Facts,
+    options?: { readonly trying: boolean },
+  ): Promise<void>;
   /** Changes facts without a change of status. */
   amend(connectorId: string, facts: Facts): Promise<void>;
   /** What was known is about another server: only the status stays. */
@@ -108,7 +117,7 @@ export function createConnectionStates(deps: ConnectionStatesDeps): ConnectionSt
 
   async function keep(connectorId: string, record: ConnectionRecord): Promise<void> {
     records.set(connectorId, record);
-    await write(connectorId, () => connections.save(rowOf(connectorId, record)));
+    await write(connectorId, () => connections.save(rowOf(connectorId, record), undefined, knowing(record)));
   }
 
   return {
@@ -121,7 +130,7 @@ export function createConnectionStates(deps: ConnectionStatesDeps): ConnectionSt
       }
       return new Map(await Promise.all(connectors.map(async ({ id }) => [id, await get(id)] as const)));
     },
-    async move(connectorId, to, cause, facts = {}) {
+    async move(connectorId, to, cause, facts = {}, { trying } = { trying: to === 'connecting' }) {
       const before = records.get(connectorId) ?? (await get(connectorId));
       const time = now();
       const { error: _old, before: settled, ...kept } = before;
@@ -134,12 +143,13 @@ export function createConnectionStates(deps: ConnectionStatesDeps): ConnectionSt
         ...facts,
         status: to,
         since: stays ? before.since : repeats ? settled.since : time,
-        ...(to === 'connecting' && { before: settled ?? { status: before.status, since: before.since } }),
+        ...(trying && { before: settled ?? { status: before.status, since: before.since } }),
       };
       records.set(connectorId, record);
       const failure = facts.error && { code: facts.error.code, message: facts.error.message };
       const change: ConnectionChange = { from: before.status, to, cause, time, ...failure };
-      await write(connectorId, () => connections.save(rowOf(connectorId, record), stays ? undefined : change));
+      const knows = before.status === 'disabled' ? { overrides: true } : knowing(record);
+      await write(connectorId, () => connections.save(rowOf(connectorId, record), stays ? undefined : change, knows));
       if (!stays) onChange?.(connectorId, change);
     },
     async amend(connectorId, facts) {
@@ -158,6 +168,11 @@ export function createConnectionStates(deps: ConnectionStatesDeps): ConnectionSt
   };
 }
 
+/** What a person switched off through another process is not switched on by what this one did not know. */
+function knowing({ status, declared }: ConnectionRecord): { overrides: boolean } {
+  return { overrides: declared === true || status === 'disabled' };
+}
+
 function fresh(since: number): ConnectionRecord {
   return { status: 'idle', since, warnings: [], leftOut: [] };
 }
@@ -169,7 +184,8 @@ function afterRestart(row: ConnectionStateRow | undefined, startTime: number): C
   if (row === undefined) return fresh(startTime);
   const { error, before, declared, ...facts } = row.body as unknown as Omit<ConnectionRecord, 'status' | 'since'>;
   if (declared) return fresh(startTime);
-  const settled = before ?? { status: row.status as ConnectionStatus, since: row.since };
+  const own = { status: row.status as ConnectionStatus, since: row.since };
+  const settled = row.status === 'connecting' ? (before ?? own) : own;
   const holds = FAILURES.has(settled.status) || settled.status === 'disabled';
   return {
     ...facts,

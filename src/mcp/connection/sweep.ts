@@ -13,6 +13,8 @@ export interface SweepDeps {
   readonly ofCallers: () => Iterable<SweptConnection>;
   /** Whether servers are contacted at all, now. */
   readonly enabled: () => boolean;
+  /** Whether a connector still exists; ends its connection when another process has deleted it. */
+  readonly stillThere: (connector: Connector) => Promise<boolean>;
   readonly now: () => number;
   readonly limits: { readonly idleMs: number; readonly probeMs: number; readonly sweepMs: number };
 }
@@ -24,8 +26,9 @@ const MAX_RECOVERING = 20;
  * Looks at all connections now and then: closes those that are idle, asks servers that said nothing for long, and tries
  * failed ones again when their time has come. @returns what ends it
  */
-export function startSweep({ shared, ofCallers, enabled, now, limits }: SweepDeps): () => void {
-  let recovering = 0;
+export function startSweep({ shared, ofCallers, enabled, stillThere, now, limits }: SweepDeps): () => void {
+  const recovering = new Set<Connection>();
+  const asked = new Set<Connection>();
 
   function keepHealthy({ connection, connector }: SweptConnection, time: number): void {
     const open = connection.current();
@@ -33,16 +36,43 @@ export function startSweep({ shared, ofCallers, enabled, now, limits }: SweepDep
     if (open.inFlight === 0 && time - connection.idleSince() >= limits.idleMs) {
       void connection.retire('idle', { keepList: true });
     } else if (time - Math.max(connection.lastHeard(), connection.lastProbe()) >= limits.probeMs) {
-      void connection.probe(connector);
+      void probe(connection, connector);
     }
+  }
+
+  async function probe(connection: Connection, connector: Connector): Promise<void> {
+    if (asked.has(connection)) return;
+    asked.add(connection);
+    try {
+      if (await stillThere(connector)) await connection.probe(connector);
+    } catch {
+      // The store did not answer: the next look asks again.
+    } finally {
+      asked.delete(connection);
+    }
+  }
+
+  function relist({ connection }: SweptConnection, time: number): void {
+    const due = connection.relistAt();
+    if (due !== undefined && due <= time && enabled()) void connection.refresh();
+  }
+
+  /** Those whose time came first: none waits for others that fail again and again. */
+  function dueNow(time: number): SweptConnection[] {
+    return [...shared()]
+      .flatMap((swept) => {
+        const due = swept.connection.health.dueAt();
+        return due !== undefined && due <= time && !recovering.has(swept.connection) ? [{ swept, due }] : [];
+      })
+      .sort((a, b) => a.due - b.due)
+      .slice(0, MAX_RECOVERING - recovering.size)
+      .map(({ swept }) => swept);
   }
 
   /** What fails is in the status, and has its next time. */
   function recover({ connection }: SweptConnection): void {
-    recovering += 1;
-    const over = (): void => {
-      recovering -= 1;
-    };
+    recovering.add(connection);
+    const over = (): void => void recovering.delete(connection);
     connection.recover('tried again').then(over, over);
   }
 
@@ -50,9 +80,9 @@ export function startSweep({ shared, ofCallers, enabled, now, limits }: SweepDep
     const time = now();
     for (const swept of shared()) {
       keepHealthy(swept, time);
-      const due = swept.connection.health.dueAt();
-      if (due !== undefined && due <= time && recovering < MAX_RECOVERING && enabled()) recover(swept);
+      relist(swept, time);
     }
+    if (enabled()) for (const swept of dueNow(time)) recover(swept);
     for (const swept of ofCallers()) keepHealthy(swept, time);
   }, limits.sweepMs);
   timer.unref();

@@ -1,3 +1,4 @@
+import { UpstreamError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import type { OutboundResponse } from '../../outbound/types.ts';
 import { failure, parseRemote, type Side } from '../failures.ts';
@@ -22,7 +23,8 @@ const DRAIN_MS = 200;
 
 /**
  * Reads the SSE answer to `request` until the reply with its id; what comes before goes to `takeOther`. A stream that
- * ends, breaks or falls silent first is resumed where it can be, else it is a failure at once.
+ * ends, breaks or falls silent first is resumed where it can be, else it is a failure at once. However the resuming fails,
+ * it says nothing about the request, which was sent: that one is `stream_broken`, and may have been carried out.
  * @throws UpstreamError `stream_broken`, `invalid_response`
  */
 export async function readReplies(
@@ -37,6 +39,13 @@ export async function readReplies(
   let lastEventId = '';
   let retryMs = RESUME_AFTER_MS;
 
+  const broken = (what: string, cause?: unknown): UpstreamError =>
+    failure(side, 'stream_broken', `ended the stream before it answered ${method}${what}`, {
+      retryable: true,
+      delivered: 'unknown',
+      ...(cause !== undefined && { cause }),
+    });
+
   async function* counted(): AsyncGenerator<Uint8Array> {
     for await (const chunk of response.body) {
       bytes += chunk.byteLength;
@@ -44,11 +53,13 @@ export async function readReplies(
     }
   }
 
-  function take(event: StreamEvent): JsonObject | undefined {
+  function take(event: StreamEvent, resumed: boolean): JsonObject | undefined {
     lastEventId = event.id;
     if (event.data === '' || event.type !== 'message') return undefined;
     for (const item of messagesIn(parseRemote(side, event.data, `in answer to ${method}`))) {
       if (typeof item.method === 'string') options.takeOther(item);
+      else if (resumed && item.error !== undefined && (item.id === undefined || item.id === null))
+        throw failure(side, 'invalid_response', `answered ${method} with an error about the resuming of its stream`);
       else if (isReplyTo(request, item)) return item;
       else throw failure(side, 'invalid_response', `answered ${method} without the reply to it (id mismatch)`);
     }
@@ -63,16 +74,16 @@ export async function readReplies(
         retryMs = Math.min(milliseconds, MAX_RESUME_AFTER_MS);
       },
     });
-    let broken: unknown;
+    let cause: unknown;
     try {
       for (;;) {
         const step = await nextWithin(events, options.idleMs, signal, () =>
           failure(side, 'stream_broken', `sent nothing for ${options.idleMs / 1000} s in answer to ${method}`),
         );
         if (step.done) break;
-        const reply = take(step.value);
+        const reply = take(step.value, resumes > 0);
         if (reply !== undefined) {
-          void drain(events, response, take);
+          void drain(events, response, (event) => take(event, false));
           return { reply, bytes };
         }
       }
@@ -80,21 +91,20 @@ export async function readReplies(
       response.discard();
       if (signal.aborted || (error instanceof Error && 'code' in error && error.code === 'invalid_response'))
         throw error;
-      broken = error;
+      cause = error;
     }
     if (!options.resumable || lastEventId === '' || resumes === MAX_RESUMES) {
-      throw failure(side, 'stream_broken', `ended the stream before it answered ${method}`, {
-        retryable: true,
-        cause: broken,
-      });
+      throw broken('', cause);
     }
     await pause(retryMs, signal);
-    response = await options.resume(lastEventId);
+    response = await options.resume(lastEventId).catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      const why = error instanceof UpstreamError ? `: ${error.message}` : '';
+      throw broken(` and could not be asked for the rest${why}`, error);
+    });
     if (response.status !== 200 || contentTypeOf(response) !== 'text/event-stream') {
       response.discard();
-      throw failure(side, 'stream_broken', `ended the stream before it answered ${method} and did not resume it`, {
-        retryable: true,
-      });
+      throw broken(` and did not resume it (HTTP ${response.status})`);
     }
   }
 }

@@ -12,6 +12,7 @@ import {
   EXCHANGE_HEADER,
 } from '../session/channel.ts';
 import {
+  delivered,
   type Exchange,
   isStatelessMessage,
   jsonReply,
@@ -82,10 +83,10 @@ export function createWire(deps: WireDeps): Wire {
   }
 
   function takeOther(message: JsonObject, exchange?: Exchange): void {
-    deps.onHeard();
+    if (exchange !== undefined) deps.onHeard();
     if (saysListChanged(message)) deps.onListChanged();
     if (exchange !== undefined && message.id !== undefined) asked.set(message.id, exchange);
-    deps.deliver({ ...message, jsonrpc: '2.0' });
+    deps.deliver(delivered(message));
   }
 
   /**
@@ -126,8 +127,9 @@ export function createWire(deps: WireDeps): Wire {
         idleTimeoutMs: subscribes ? LISTEN_IDLE_MS : Math.max(limit, exchange?.idleMs ?? SSE_IDLE_MS) + 1000,
         maxResponseBytes: subscribes ? Number.MAX_SAFE_INTEGER : MAX_CALL_BYTES,
       });
-      deps.onHeard();
+      if (response.status >= 200 && response.status < 300) deps.onHeard();
       const answer = await reply(message, response, { headers, exchange, controller });
+      if (!subscribes) deps.onHeard();
       if (opens && unwanted) throw new Error('the session is not wanted any more');
       return answer;
     } catch (error) {
@@ -232,7 +234,6 @@ export function createWire(deps: WireDeps): Wire {
         idleTimeoutMs: deps.connectTimeoutMs,
         maxResponseBytes: MAX_ANSWER_BYTES,
       });
-      deps.onHeard();
       if (response.status < 200 || response.status >= 300) {
         const hadSession = headers['mcp-session-id'] !== undefined;
         throw await refusalOf(side, response, { method, hadSession }, { facts, now: deps.now });
@@ -257,7 +258,7 @@ export function createWire(deps: WireDeps): Wire {
           maxResponseBytes: Number.MAX_SAFE_INTEGER,
         }),
       take: guarded('on the listening stream', { everyMs: LISTEN_WINDOW_MS }),
-      onMissed: deps.onListChanged,
+      onMissed: deps.onMissed,
       signal: closing.signal,
     });
   }

@@ -6,7 +6,15 @@ import { amended, failure, passedOn, type Side } from '../failures.ts';
 import { MAX_OTHERS } from '../http/flood-guard.ts';
 import { MAX_ANSWER_BYTES } from '../http/http-answer.ts';
 import { type Channel, type ChannelListener, createExchanges, EXCHANGE_HEADER } from '../session/channel.ts';
-import { type Exchange, isReplyTo, requestBody, saysListChanged, settle, type WireFacts } from '../session/exchange.ts';
+import {
+  delivered,
+  type Exchange,
+  isReplyTo,
+  requestBody,
+  saysListChanged,
+  settle,
+  type WireFacts,
+} from '../session/exchange.ts';
 import { createLineReader } from './line-reader.ts';
 import { type LocalProcess, type LocalProcesses, within } from './local-process.ts';
 import { createMessageQueue, type MessageQueue } from './message-queue.ts';
@@ -129,10 +137,10 @@ export function createProcessChannel(deps: ProcessChannelDeps): Channel & { stde
       noise(NO_MESSAGE, text, bytes);
       return;
     }
-    deps.onHeard();
     const request = pendingFor(message);
     // The reply to a request that was given up.
     if (request === undefined) return;
+    deps.onHeard();
     pending.delete(String(request.message.id));
     // The SDK hands a notification on one turn later, and forgets whom to tell of progress as soon as the reply is there.
     queueMicrotask(() => answer(request, message, bytes));
@@ -156,12 +164,6 @@ export function createProcessChannel(deps: ProcessChannelDeps): Channel & { stde
     }
   }
 
-  /** On one pipe a request of the server names none of ours: it belongs to a call only while there is no other. */
-  function onlyCall(): Exchange | undefined {
-    const calls = [...pending.values()].filter(({ message }) => message.method === 'tools/call');
-    return calls.length === 1 ? calls[0]?.exchange : undefined;
-  }
-
   /** An error without an id is about the only request there is. */
   function pendingFor(reply: JsonObject): PendingRequest | undefined {
     const { id } = reply;
@@ -172,13 +174,13 @@ export function createProcessChannel(deps: ProcessChannelDeps): Channel & { stde
   }
 
   function takeOther(message: JsonObject, bytes: number): void {
-    deps.onHeard();
     const asks = message.id !== undefined;
     const progress = message.method === 'notifications/progress';
+    if (progress && isJsonObject(message.params) && pending.has(String(message.params.progressToken))) deps.onHeard();
     const admitted = traffic.admit(asks ? 'request' : progress ? 'progress' : 'notification', bytes);
     if (saysListChanged(message)) deps.onListChanged();
     if (over !== undefined || exceedsDepth(message, MAX_REMOTE_DEPTH)) return;
-    if (admitted) transport.onmessage?.({ ...message, jsonrpc: '2.0' } as never);
+    if (admitted) transport.onmessage?.(delivered(message) as never);
     else if (asks) breakOff('invalid_response', `made more than ${MAX_OTHERS} requests of its own within a minute`);
   }
 
@@ -290,7 +292,6 @@ export function createProcessChannel(deps: ProcessChannelDeps): Channel & { stde
     transport,
     facts,
     run: exchanges.run,
-    exchangeOf: onlyCall,
     terminate: async () => undefined,
     close,
     stderr: stderr.lines,

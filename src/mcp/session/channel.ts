@@ -19,9 +19,11 @@ export interface Channel {
 
 /** What a channel tells its owner. */
 export interface ChannelListener {
-  /** The server said something, whatever it was. */
+  /** The server answered a request of ours, or began to. What it says unasked hides that it answers none. */
   readonly onHeard: () => void;
   readonly onListChanged: () => void;
+  /** The stream on which it tells of changes has ended: what it would have told is unknown. */
+  readonly onMissed: () => void;
   /** Takes the end of something that nobody waits for: it is awaited at shutdown. */
   readonly onClosing: (closed: Promise<unknown>) => void;
   /** The server is gone without having been told to: its process ended, its stream cannot be listened to any more. */

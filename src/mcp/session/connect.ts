@@ -9,7 +9,8 @@ import {
 import packageJson from '../../../package.json' with { type: 'json' };
 import { type CauseCode, UpstreamError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
-import { failure, passedOn, rpcFailure, type Side, seconds } from '../failures.ts';
+import { failure, NoReply, passedOn, rpcFailure, type Side, seconds, timeoutFailure, withRemedy } from '../failures.ts';
+import type { Limit } from '../remedies.ts';
 import type { Channel, ChannelListener, OpenChannel } from './channel.ts';
 import type { QuestionRules } from './elicitation.ts';
 import { isStateless, KNOWN_VERSIONS } from './exchange.ts';
@@ -32,7 +33,7 @@ export interface Connected {
   readonly protocolVersion: string;
 }
 
-export interface ConnectDeps extends Pick<ChannelListener, 'onClosing' | 'onListChanged'> {
+export interface ConnectDeps extends Pick<ChannelListener, 'onClosing' | 'onListChanged' | 'onMissed'> {
   readonly side: Side;
   /** How the questions of the server are answered. */
   readonly questions: Pick<QuestionRules, 'policy' | 'onDeclined'>;
@@ -40,6 +41,8 @@ export interface ConnectDeps extends Pick<ChannelListener, 'onClosing' | 'onList
   readonly signal: AbortSignal;
   /** For each request of the handshake, in milliseconds. */
   readonly limitMs: number;
+  /** What sets it. */
+  readonly limit?: Limit;
   /** For `server/discover`, where silence means that the server does not know it. */
   readonly probeMs?: number;
 }
@@ -98,8 +101,9 @@ function secondPlan(plan: VersionPlan, failed: FailedAttempt): VersionPlan | und
   const common = KNOWN_VERSIONS.find((version) => failed.supported.includes(version));
   if (common !== undefined && !(plan.kind === 'legacy' && isStateless(common)))
     return { kind: 'revision', version: common };
-  const { code, retryAfterMs } = failed.error;
-  const probeBroke = failed.probed && PROBE_BROKE.has(code) && retryAfterMs === undefined;
+  const { code, retryAfterMs, cause } = failed.error;
+  const broke = PROBE_BROKE.has(code) || cause instanceof NoReply;
+  const probeBroke = failed.probed && broke && retryAfterMs === undefined;
   return plan.kind === 'auto' && probeBroke ? { kind: 'legacy' } : undefined;
 }
 
@@ -157,7 +161,7 @@ async function attempt(deps: ConnectDeps, plan: VersionPlan): Promise<Connected 
     const probed = channel.facts.requested.has('server/discover') && !channel.facts.requested.has('initialize');
     const step = probed ? 'server/discover' : 'initialize';
     return new FailedAttempt(
-      asFailure(deps.side, step, error, deps.limitMs),
+      asFailure(deps.side, step, error, deps.limitMs, probed && deps.probeMs !== undefined ? undefined : deps.limit),
       channel.facts.supportedVersions ?? [],
       probed,
     );
@@ -188,17 +192,21 @@ function optionsOf(
   return { prior: { kind: 'modern', discover } };
 }
 
-/** The failure behind an error of the SDK. `method` and `limitMs` are for the sentence about silence. */
-export function asFailure(side: Side, method: string, error: unknown, limitMs: number): UpstreamError {
+/** The failure behind an error of the SDK. `method`, `limitMs` and what sets it are for the sentence about silence. */
+export function asFailure(
+  side: Side,
+  method: string,
+  error: unknown,
+  limitMs: number,
+  limit?: Limit | undefined,
+): UpstreamError {
   for (let cause: unknown = error, depth = 0; cause instanceof Error && depth < 6; cause = cause.cause, depth += 1) {
-    if (cause instanceof UpstreamError) return cause;
+    if (cause instanceof UpstreamError) return withRemedy(side, cause, limit);
   }
   if (error instanceof ProtocolError) return rpcFailure(side, method, { code: error.code, message: error.message });
   const code = (error as { code?: unknown }).code;
   if (code === 'REQUEST_TIMEOUT') {
-    return failure(side, 'response_timeout', `did not answer ${method} within ${seconds(limitMs)}`, {
-      retryable: true,
-    });
+    return timeoutFailure(side, `did not answer ${method} within ${seconds(limitMs)}`, limit, { retryable: true });
   }
   const text = error instanceof Error ? passedOn(side, error.message) : 'an unknown failure';
   return failure(side, 'invalid_response', `could not be understood in answer to ${method}: ${text}`, { cause: error });

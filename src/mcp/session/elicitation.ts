@@ -4,6 +4,7 @@ import type { Side } from '../failures.ts';
 import { tooBig } from '../tool-list.ts';
 import type { ByKey, QuestionAnswer, ServerQuestion } from '../types.ts';
 import { visibleSchema, visibleText } from '../visible-text.ts';
+import { asksForSecret } from './secret-words.ts';
 
 /** `client_config.elicitation`. */
 export type QuestionPolicy = ClientConfig['elicitation'];
@@ -28,12 +29,8 @@ const DECLINE: QuestionAnswer = Object.freeze({ action: 'decline' });
 const MAX_MESSAGE = 4096;
 const MAX_URL = 2048;
 const MAX_FIELDS = 64;
-/** Words of a field's name or title that ask for something nobody should type into a form of a server. */
-const SECRET_WORDS: ReadonlySet<string> = new Set([
-  ...['password', 'passwords', 'passwd', 'pwd', 'passphrase', 'passcode', 'secret', 'secrets', 'token', 'pin'],
-  ...['credential', 'credentials', 'cvv', 'cvc'],
-  ...['apikey', 'accesskey', 'privatekey', 'secretkey', 'creditcard', 'cardnumber', 'debitcard'],
-]);
+/** Of texts that hold no secret. */
+const DATA_FORMATS: ReadonlySet<string> = new Set(['email', 'date', 'date-time']);
 
 /**
  * Answers what the policy answers by itself. Left for a person is what may be asked, where the policy is `ask` and
@@ -79,23 +76,29 @@ function readQuestion(params: JsonValue | undefined, side: Side): ServerQuestion
   if (fault !== undefined) return `its requestedSchema ${fault}`;
   const fields = Object.entries(schema.properties);
   if (fields.length > MAX_FIELDS) return `its form has more than ${MAX_FIELDS} fields`;
+  const told = typeof params.message === 'string' && asksForSecret(params.message, { prose: true });
   for (const [name, field] of fields) {
     if (!isJsonObject(field)) return 'a field of its form is not described by an object';
-    const labels = [name, field.title, field.format].filter((label) => typeof label === 'string');
-    if (field.type !== 'boolean' && labels.some(asksForSecret))
-      return `its form asks for a secret (field "${visibleText(name, 64)}")`;
+    const shown = visibleText(name, 64);
+    if (asksSecretly(name, field) || (told && isFreeText(field)))
+      return `its form asks for a secret (field "${shown}")`;
+    if (visibleText(name, name.length) !== name) return `a name of its form holds hidden characters (field "${shown}")`;
   }
   return { mode: 'form', message, schema: visibleSchema(side.cleanContent(schema)) };
 }
 
-/** Whether a label is of a secret: whole words only, so that "pinned" or "tokens used" is none. */
-function asksForSecret(label: string): boolean {
-  const words = visibleText(label.normalize('NFKC'), 256)
-    .replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, '$1 $2')
-    .toLowerCase()
-    .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word !== '');
-  return words.some((word, index) => SECRET_WORDS.has(word) || SECRET_WORDS.has(word + (words[index + 1] ?? '')));
+/** What of a field a person may fill in as they like, and so give away what they are told to. */
+function isFreeText(field: JsonObject): boolean {
+  if (['enum', 'const', 'oneOf', 'anyOf'].some((keyword) => field[keyword] !== undefined)) return false;
+  const types = field.type === undefined ? ['string'] : [field.type].flat();
+  return types.includes('string') && !DATA_FORMATS.has(String(field.format));
+}
+
+function asksSecretly(name: string, field: JsonObject): boolean {
+  if (field.type === 'boolean') return false;
+  if ([name, field.title, field.format].some((label) => typeof label === 'string' && asksForSecret(label))) return true;
+  const { description } = field;
+  return typeof description === 'string' && isFreeText(field) && asksForSecret(description, { prose: true });
 }
 
 /** The address in normal form when it may be shown to a person: https, or http on the loopback interface. */

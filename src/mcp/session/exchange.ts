@@ -1,6 +1,6 @@
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/client';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../json.ts';
-import { failure, listedVersions, parseRemote, passedOn, rpcFailure, type Side } from '../failures.ts';
+import { failure, listedVersions, NoReply, parseRemote, passedOn, rpcFailure, type Side } from '../failures.ts';
 
 /** One request of ours on the wire: what is sent beside the SDK's message, and what came back before any validation. */
 export interface Exchange {
@@ -89,7 +89,9 @@ export function jsonReply(
   const method = String(request.method);
   const { status, type, text } = answer;
   if (text.trim() === '')
-    throw failure(side, 'invalid_response', `answered HTTP ${status} to ${method} without the reply to it`);
+    throw failure(side, 'invalid_response', `answered HTTP ${status} to ${method} without the reply to it`, {
+      cause: new NoReply(),
+    });
   const body =
     type === 'application/json' || type === '' ? parseRemote(side, text, `in answer to ${method}`) : undefined;
   if (body === undefined) {
@@ -102,7 +104,9 @@ export function jsonReply(
     else if (isReplyTo(request, item)) found = item;
   }
   if (found === undefined)
-    throw failure(side, 'invalid_response', `answered ${method} without the reply to it (id mismatch)`);
+    throw failure(side, 'invalid_response', `answered ${method} without the reply to it (id mismatch)`, {
+      cause: new NoReply(),
+    });
   return found;
 }
 
@@ -207,6 +211,26 @@ function complete(side: Side, method: string, result: JsonObject, facts: WireFac
       }
     : {};
   return { ...result, ...hints, resultType: resultType ?? 'complete' };
+}
+
+/**
+ * A message of the server as the SDK is given it. Of a notice of progress only the number counts: what beside it has
+ * another type than the protocol says is left out, where the SDK would drop the whole notice.
+ */
+export function delivered(message: JsonObject): JsonObject {
+  const { params } = message;
+  if (message.method !== 'notifications/progress' || !isJsonObject(params)) return { ...message, jsonrpc: '2.0' };
+  const { progressToken, progress, total, message: text } = params;
+  return {
+    jsonrpc: '2.0',
+    method: message.method,
+    params: {
+      ...(progressToken !== undefined && { progressToken }),
+      ...(progress !== undefined && { progress }),
+      ...(typeof total === 'number' && { total }),
+      ...(typeof text === 'string' && { message: text }),
+    },
+  };
 }
 
 /** Looks at a message a stream carries beside the reply; `true` when it says that the tool list changed. */

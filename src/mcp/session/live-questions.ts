@@ -3,22 +3,25 @@ import type { AskPerson, ByKey, QuestionAnswer, ServerQuestion } from '../types.
 import { type QuestionRules, sentAnswer, sortQuestions } from './elicitation.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A `tools/call` under way, and who can be asked on its behalf. */
-export interface LiveCall {
+/** A request under way on whose behalf a server may ask: `tools/call`, and those for its prompts and resources. */
+export interface LiveRequest {
   readonly exchange: Exchange;
-  readonly ask?: AskPerson;
-  /** Stops its limits while a person is asked; what it returns lets them go on. */
-  readonly hold: () => () => void;
-  /** Ends it, because asking failed. */
-  readonly fail: (error: unknown) => void;
-  /** It has ended, however: nobody waits for an answer any more. */
-  readonly ended: AbortSignal;
+  /** Who can be asked, if anybody can. */
+  readonly person?: LivePerson;
 }
 
-/** Questions a server of the session era asks while its calls are under way. */
+interface LivePerson {
+  readonly ask: AskPerson;
+  /** Stops the limits of the request while a person is asked; what it returns lets them go on. */
+  readonly hold: () => () => void;
+  /** Ends the request, because asking failed. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** Questions a server of the session era asks while requests are under way. */
 export interface LiveQuestions {
-  /** @returns what ends it */
-  begin(call: LiveCall): () => void;
+  /** @returns what ends it; `givenUp`: the server did not answer, and may be at work on it still */
+  begin(request: LiveRequest): (how?: { readonly givenUp: boolean }) => void;
   /** Answers one `elicitation/create`. `signal` ends when the server takes it back. */
   answer(request: { id: JsonValue; params: JsonValue | undefined }, signal: AbortSignal): Promise<QuestionAnswer>;
 }
@@ -33,6 +36,8 @@ export const MAX_WAIT_MS = 3_600_000;
 
 /** Questions of one call that a person is bothered with. */
 const MAX_QUESTIONS = 16;
+/** How long a question may still be that of a request which was given up. */
+const GIVEN_UP_MS = 600_000;
 /** Reasons of one session that are told. */
 const MAX_REASONS = 100;
 /** Of the one question a request holds. */
@@ -40,8 +45,12 @@ const KEY = 'question';
 
 /** Nothing is under way, nothing asked. */
 export function createLiveQuestions(deps: LiveQuestionsDeps): LiveQuestions {
-  /** With how many questions each has asked. */
-  const calls = new Map<LiveCall, number>();
+  const live = new Set<LiveRequest>();
+  const ended = new WeakMap<LiveRequest, AbortController>();
+  /** How many questions each has asked. */
+  const counts = new WeakMap<LiveRequest, number>();
+  /** Until when those count that were given up. */
+  let givenUp: number[] = [];
   let reasons = 0;
 
   function onDeclined(reason: string): void {
@@ -49,59 +58,75 @@ export function createLiveQuestions(deps: LiveQuestionsDeps): LiveQuestions {
     if (reasons <= MAX_REASONS) deps.onDeclined(reason);
   }
 
-  /** The call a question belongs to: the one on whose stream it came, else the only one that can ask. */
-  function owner(id: JsonValue): LiveCall | undefined {
+  /**
+   * The request a question belongs to: the one on whose stream it came, else the only one there is. Requests of other
+   * callers count, and so do those that cannot ask: it may be theirs.
+   */
+  function owner(id: JsonValue): LiveRequest | undefined {
     const exchange = deps.exchangeOf(id);
-    if (exchange !== undefined) return [...calls.keys()].find((call) => call.exchange === exchange);
-    const able = [...calls.keys()].filter(({ ask }) => ask !== undefined);
-    if (able.length > 1) onDeclined(`${able.length} calls are under way, and it names none of them`);
-    return able.length === 1 ? able[0] : undefined;
+    if (exchange !== undefined) return [...live].find((request) => request.exchange === exchange);
+    const time = performance.now();
+    givenUp = givenUp.filter((until) => until > time);
+    const count = live.size + givenUp.length;
+    if (count <= 1) return [...live][0];
+    const lost = givenUp.length === 0 ? '' : ` (${givenUp.length} of them given up, but perhaps not by the server)`;
+    onDeclined(`${count} calls are under way${lost}, and it names none of them`);
+    return undefined;
   }
 
-  async function person(
-    call: LiveCall,
-    ask: AskPerson,
+  async function askPerson(
+    { ask, hold, fail }: LivePerson,
     asked: ByKey<ServerQuestion>,
-    takenBack: AbortSignal,
+    ends: { readonly takenBack: AbortSignal; readonly ended: AbortSignal | undefined },
   ): Promise<ByKey<QuestionAnswer>> {
-    const release = call.hold();
-    let timer: NodeJS.Timeout | undefined;
-    let giveUp = (): void => undefined;
+    const release = hold();
+    const withdrawn = new AbortController();
     const nobody = new Promise<ByKey<QuestionAnswer>>((resolve) => {
-      giveUp = () => resolve({});
-      timer = setTimeout(giveUp, MAX_WAIT_MS);
-      for (const signal of [takenBack, call.ended]) signal.addEventListener('abort', giveUp, { once: true });
+      withdrawn.signal.addEventListener('abort', () => resolve({}), { once: true });
     });
+    const takeBack = (): void => withdrawn.abort('Its server took it back');
+    const end = (): void => withdrawn.abort('The call it belongs to has ended');
+    const timer = setTimeout(() => withdrawn.abort('Nobody answered it in time'), MAX_WAIT_MS);
+    ends.takenBack.addEventListener('abort', takeBack, { once: true });
+    ends.ended?.addEventListener('abort', end, { once: true });
+    if (ends.takenBack.aborted) takeBack();
     try {
-      return await Promise.race([ask(asked, undefined), nobody]);
+      return await Promise.race([ask(asked, undefined, withdrawn.signal), nobody]);
     } catch (error) {
-      call.fail(error);
+      fail(error);
       return {};
     } finally {
       clearTimeout(timer);
-      for (const signal of [takenBack, call.ended]) signal.removeEventListener('abort', giveUp);
+      ends.takenBack.removeEventListener('abort', takeBack);
+      ends.ended?.removeEventListener('abort', end);
       release();
     }
   }
 
   return {
-    begin(call) {
-      calls.set(call, 0);
-      return () => void calls.delete(call);
+    begin(request) {
+      live.add(request);
+      ended.set(request, new AbortController());
+      return ({ givenUp: lost } = { givenUp: false }) => {
+        if (!live.delete(request)) return;
+        if (lost) givenUp.push(performance.now() + GIVEN_UP_MS);
+        ended.get(request)?.abort();
+      };
     },
     async answer({ id, params }, signal) {
-      const call = deps.policy === 'ask' ? owner(id) : undefined;
-      const rules = { ...deps, onDeclined, canAsk: call?.ask !== undefined };
+      const request = deps.policy === 'ask' ? owner(id) : undefined;
+      const rules = { ...deps, onDeclined, canAsk: request?.person !== undefined };
       const { settled, asked } = sortQuestions({ [KEY]: params }, rules);
       const question = asked[KEY];
-      if (question === undefined || call?.ask === undefined) return settled[KEY] ?? { action: 'decline' };
-      const before = calls.get(call) ?? 0;
+      if (question === undefined || request?.person === undefined) return settled[KEY] ?? { action: 'decline' };
+      const before = counts.get(request) ?? 0;
       if (before >= MAX_QUESTIONS) {
         onDeclined(`its call has asked ${MAX_QUESTIONS} questions already`);
         return { action: 'decline' };
       }
-      calls.set(call, before + 1);
-      return sentAnswer(question, await person(call, call.ask, asked, signal), KEY);
+      counts.set(request, before + 1);
+      const ends = { takenBack: signal, ended: ended.get(request)?.signal };
+      return sentAnswer(question, await askPerson(request.person, asked, ends), KEY);
     },
   };
 }

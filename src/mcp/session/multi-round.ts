@@ -1,12 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../json.ts';
 import { failure, passedOn } from '../failures.ts';
-import type { AskPerson, ByKey, McpCall, PausedCall, QuestionAnswer } from '../types.ts';
+import type { AskPerson, ByKey, McpCall, PausedCall, PauseWatch, QuestionAnswer } from '../types.ts';
 import { type QuestionRules, type SortedQuestions, sentAnswer, sortQuestions } from './elicitation.ts';
 
 /** What a server wants to know before it goes on (MCP 2026-07-28, multi round-trip requests). */
 export interface InputRequired {
-  readonly inputRequired: SortedQuestions & { readonly requestState?: string };
+  readonly inputRequired: SortedQuestions & {
+    readonly requestState?: string;
+    /** As `PausedCall.server`. */
+    readonly server?: string;
+  };
 }
 
 /** What a request is repeated with. */
@@ -15,6 +19,8 @@ export interface RoundReply {
   readonly requestState?: string;
   /** Rounds of questions before it. */
   readonly round: number;
+  /** As `PausedCall.server`. */
+  readonly server?: string;
 }
 
 const MAX_ROUNDS = 5;
@@ -87,28 +93,52 @@ export async function throughRounds<T extends object>(
     ask,
     resume,
     signal,
-  }: { readonly ask?: AskPerson; readonly resume?: McpCall['resume']; readonly signal?: AbortSignal } = {},
+    watch,
+  }: {
+    readonly ask?: AskPerson;
+    readonly resume?: McpCall['resume'];
+    readonly signal?: AbortSignal;
+    /** Watches whether a paused call can go on. */
+    readonly watch?: (paused: PausedCall) => Promise<PauseWatch>;
+  } = {},
 ): Promise<T> {
   let reply = resume && replyTo(resume.paused, resume.answers);
   for (;;) {
     const outcome = await leg(reply);
     if (!('inputRequired' in outcome)) return outcome;
-    const { asked, settled, requestState } = outcome.inputRequired;
-    const round = (reply?.round ?? 0) + 1;
-    const paused = { questions: asked, settled, round, ...(requestState !== undefined && { requestState }) };
+    const { asked, settled, requestState, server } = outcome.inputRequired;
+    const paused = {
+      questions: asked,
+      settled,
+      round: (reply?.round ?? 0) + 1,
+      ...(requestState !== undefined && { requestState }),
+      ...(server !== undefined && { server }),
+    };
     const open = Object.keys(asked).length > 0;
-    reply = replyTo(paused, open && ask !== undefined ? await ask(asked, paused) : {});
+    reply = replyTo(paused, open && ask !== undefined ? await askWatched(ask, paused, await watch?.(paused)) : {});
     if (reply.inputResponses === undefined) await sleep(STATE_ONLY_PAUSE_MS);
     signal?.throwIfAborted();
   }
 }
 
-function replyTo({ questions, settled, requestState, round }: PausedCall, answers: ByKey<QuestionAnswer>): RoundReply {
+async function askWatched(ask: AskPerson, paused: PausedCall, watching: PauseWatch | undefined) {
+  try {
+    return await ask(paused.questions, paused, watching?.signal);
+  } finally {
+    watching?.end();
+  }
+}
+
+function replyTo(
+  { questions, settled, requestState, round, server }: PausedCall,
+  answers: ByKey<QuestionAnswer>,
+): RoundReply {
   const given = Object.entries(questions).map(([key, question]) => [key, sentAnswer(question, answers, key)] as const);
   const inputResponses = { ...settled, ...Object.fromEntries(given) };
   return {
     ...(Object.keys(inputResponses).length > 0 && { inputResponses }),
     ...(requestState !== undefined && { requestState }),
     round,
+    ...(server !== undefined && { server }),
   };
 }

@@ -6,6 +6,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Redactor } from '../../telemetry/redactor.ts';
 import { amended, localPlace, type Side, seconds } from '../failures.ts';
 import type { LocalProcesses } from '../process/local-process.ts';
+import { limitNameOf, remediesOf } from '../remedies.ts';
 import type { ChannelListener, OpenChannel } from './channel.ts';
 import type { ListAnswer, ListLimits, Session } from './session.ts';
 
@@ -71,7 +72,7 @@ export async function openWithRetry(connector: Connector, deps: OpeningDeps, hoo
         onRetry: ({ attempt, delayMs, error }) =>
           deps.log.warn(
             { connectorId: connector.id, code: error.code, attempt, delayMs },
-            `MCP retry of ${destination} in ${seconds(delayMs)}: ${error.message}`,
+            `MCP retry of ${destination} ${delayMs < 1 ? 'at once' : `in ${seconds(delayMs)}`}: ${error.message}`,
           ),
       },
     );
@@ -115,8 +116,11 @@ async function open(
     {
       side,
       limitMs,
+      limit:
+        limitMs < connector.clientConfig.connection_timeout * 1000 ? 'retry_timeout_seconds' : 'connection_timeout',
       signal: hooks.signal,
       onListChanged: hooks.onListChanged,
+      onMissed: hooks.onMissed,
       onClosing: hooks.onClosing,
       openChannel,
       questions: {
@@ -144,7 +148,7 @@ async function remotePeer(
 ): Promise<Peer> {
   const { createHttpChannel } = await import('../http/http-channel.ts');
   const endpoint = await deps.connectors.mcpEndpoint(connector);
-  const side = sideOf(destination, endpoint.url, deps);
+  const side = sideOf(destination, endpoint.url, connector, deps);
   const { connection_timeout, skip_ssl_verification } = connector.clientConfig;
   const openChannel: OpenChannel = () =>
     createHttpChannel({
@@ -156,6 +160,7 @@ async function remotePeer(
       now: deps.now,
       onHeard: hooks.onHeard,
       onListChanged: hooks.onListChanged,
+      onMissed: hooks.onMissed,
       onClosing: hooks.onClosing,
     });
   return { side, openChannel };
@@ -169,7 +174,7 @@ async function localPeer(
 ): Promise<Peer> {
   const { createProcessChannel } = await import('../process/process-channel.ts');
   const server = await deps.connectors.localServer(connector);
-  const side = sideOf(destination, localPlace(server.command), deps);
+  const side = sideOf(destination, localPlace(server.command), connector, deps);
   const openChannel: OpenChannel = () => {
     const channel = createProcessChannel({
       processes: deps.processes,
@@ -180,6 +185,7 @@ async function localPeer(
       now: deps.now,
       onHeard: hooks.onHeard,
       onListChanged: hooks.onListChanged,
+      onMissed: hooks.onMissed,
       onClosing: hooks.onClosing,
       onGone: hooks.onGone,
     });
@@ -189,11 +195,13 @@ async function localPeer(
   return { side, openChannel };
 }
 
-function sideOf(destination: string, url: string, { redactor }: OpeningDeps): Side {
+function sideOf(destination: string, url: string, connector: Connector, { redactor }: OpeningDeps): Side {
   return {
     destination,
     url,
     clean: (text) => redactor.clean(text),
     cleanContent: (content) => redactor.cleanContent(content),
+    remedies: remediesOf(connector),
+    limitName: (limit) => limitNameOf(connector, limit),
   };
 }

@@ -1,6 +1,6 @@
 import type { UpstreamError } from '../../errors.ts';
 import { isJsonObject, type JsonObject } from '../../json.ts';
-import { failure, seconds } from '../failures.ts';
+import { failure, seconds, timeoutFailure } from '../failures.ts';
 import type { AskPerson, CallProgress, McpCallResult } from '../types.ts';
 import { visibleText } from '../visible-text.ts';
 import { createCallClock } from './call-clock.ts';
@@ -15,7 +15,7 @@ import {
   replyParams,
 } from './multi-round.ts';
 import { createProgressFeed } from './progress.ts';
-import { exchangeOf, type SessionParts } from './session-parts.ts';
+import { exchangeOf, isUnanswered, type SessionParts } from './session-parts.ts';
 
 /** One `tools/call`. */
 export interface SessionCall {
@@ -61,19 +61,22 @@ export async function makeCall(parts: SessionParts, request: SessionCall): Promi
   const feed = createProgressFeed(request.onProgress ?? (() => undefined), (text) =>
     visibleText(side.cleanContent(text), MAX_PROGRESS_TEXT),
   );
-  const ended = new AbortController();
+  let givenUp = false;
   let failed: { readonly error: unknown } | undefined;
   const cancel = (): void => controller.abort('cancelled by the caller');
   signal?.addEventListener('abort', cancel, { once: true });
   const over = parts.questions.begin({
     exchange,
-    ...(ask && { ask }),
-    hold: clock.hold,
-    ended: ended.signal,
-    fail: (error) => {
-      failed ??= { error };
-      controller.abort('cancelled by the caller');
-    },
+    ...(ask && {
+      person: {
+        ask,
+        hold: clock.hold,
+        fail: (error) => {
+          failed ??= { error };
+          controller.abort('cancelled by the caller');
+        },
+      },
+    }),
   });
   try {
     const params = { name: request.tool, arguments: request.arguments, ...(stateless && replyParams(reply)) };
@@ -96,6 +99,7 @@ export async function makeCall(parts: SessionParts, request: SessionCall): Promi
     }
     return callResult(side.cleanContent(raw), exchange.bytes);
   } catch (error) {
+    givenUp = isUnanswered(parts, exchange, error);
     signal?.throwIfAborted();
     if (failed !== undefined) throw failed.error;
     const expired = clock.expired();
@@ -110,10 +114,9 @@ export async function makeCall(parts: SessionParts, request: SessionCall): Promi
       const what = `finds the headers of tool "${request.tool}" at odds with its definition`;
       throw failure(side, 'tools_invalid', what, { delivered: 'no' });
     }
-    throw asFailure(side, 'tools/call', error, totalTimeoutMs);
+    throw asFailure(side, 'tools/call', error, totalTimeoutMs, 'max_total_timeout');
   } finally {
-    over();
-    ended.abort();
+    over({ givenUp });
     clock.end();
     feed.end();
     signal?.removeEventListener('abort', cancel);
@@ -125,11 +128,16 @@ function timedOut(
   expired: 'silence' | 'total',
   { tool, readTimeoutMs, totalTimeoutMs }: SessionCall,
 ): UpstreamError {
-  const what =
-    expired === 'silence'
-      ? `sent neither the result of tool "${tool}" nor progress for ${seconds(readTimeoutMs)} (client_config.read_timeout)`
-      : `did not finish tool "${tool}" within ${seconds(totalTimeoutMs)} (client_config.max_total_timeout)`;
-  return failure(side, 'response_timeout', what, { retryable: expired === 'silence' });
+  return expired === 'silence'
+    ? timeoutFailure(
+        side,
+        `sent neither the result of tool "${tool}" nor progress for ${seconds(readTimeoutMs)}`,
+        'read_timeout',
+        { retryable: true },
+      )
+    : timeoutFailure(side, `did not finish tool "${tool}" within ${seconds(totalTimeoutMs)}`, 'max_total_timeout', {
+        retryable: false,
+      });
 }
 
 /** A JSON-RPC error about this one call is the tool's failure, as the model may see it; others are the server's. */

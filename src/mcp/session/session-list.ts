@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from '../../json.ts';
-import { failure, METHOD_NOT_FOUND, rpcFailure, seconds } from '../failures.ts';
+import { failure, METHOD_NOT_FOUND, rpcFailure, seconds, timeoutFailure } from '../failures.ts';
 import { MAX_CALL_BYTES } from '../http/http-answer.ts';
+import type { Limit } from '../remedies.ts';
 import { asFailure } from './connect.ts';
 import { exchangeOf, type SessionParts } from './session-parts.ts';
 
@@ -14,9 +15,9 @@ export interface ListAnswer {
 
 /** How long reading a list may take, in milliseconds. */
 export interface ListLimits {
-  /** For one page. */
+  /** For one page: `connection_timeout`. */
   readonly pageMs: number;
-  /** For all pages together. */
+  /** For all pages together: what is left of `retry_timeout_seconds`. */
   readonly totalMs: number;
 }
 
@@ -79,9 +80,10 @@ async function readPages(reading: Reading): Promise<ListAnswer> {
     const leftMs = until - performance.now();
     if (leftMs <= 0) {
       const what = `did not finish ${method} within ${seconds(limits.totalMs)}: ${pages - 1} pages came, and more were to come`;
-      throw failure(side, 'response_timeout', what, { retryable: true, delivered: 'no' });
+      throw timeoutFailure(side, what, 'retry_timeout_seconds', { retryable: true, delivered: 'no' });
     }
-    const { page, bytes } = await readPage(reading, cursor, Math.min(limits.pageMs, leftMs));
+    const limit: Limit = leftMs < limits.pageMs ? 'retry_timeout_seconds' : 'connection_timeout';
+    const { page, bytes } = await readPage(reading, cursor, Math.min(limits.pageMs, leftMs), limit);
     octets += bytes;
     if (octets > MAX_CALL_BYTES) {
       const what = method === 'tools/list' ? 'a tool list' : `an answer to ${method}`;
@@ -115,6 +117,7 @@ async function readPage(
   { parts: { client, channel, side }, method, member, signal }: Reading,
   cursor: string | undefined,
   timeoutMs: number,
+  limit: Limit,
 ): Promise<{ page: JsonObject; bytes: number }> {
   const exchange = exchangeOf(timeoutMs);
   try {
@@ -126,7 +129,7 @@ async function readPage(
     const toolless = method === 'tools/list' && exchange.errorCode === METHOD_NOT_FOUND;
     if (toolless && cursor === undefined) return { page: { [member]: [] }, bytes: 0 };
     if (exchange.errorCode === INVALID_PARAMS && cursor !== undefined) throw new StaleCursor();
-    throw asFailure(side, method, error, timeoutMs);
+    throw asFailure(side, method, error, timeoutMs, limit);
   }
   const page = exchange.result ?? {};
   if (Array.isArray(page[member])) return { page, bytes: exchange.bytes };

@@ -1,13 +1,14 @@
 import type { GetPromptRequest, ReadResourceRequest } from '@modelcontextprotocol/client';
 import type { JsonObject } from '../../json.ts';
 import { METHOD_NOT_FOUND } from '../failures.ts';
+import type { Limit } from '../remedies.ts';
 import type { McpCallResult } from '../types.ts';
 import { asFailure, type ConnectDeps, type Connected, connect, type VersionPlan } from './connect.ts';
 import { isStateless } from './exchange.ts';
 import { type InputRequired, type RoundReply, readInputRequired, replyParams, throughRounds } from './multi-round.ts';
 import { makeCall, type SessionCall } from './session-call.ts';
 import { type ListAnswer, type ListLimits, type ListMethod, listItems } from './session-list.ts';
-import { exchangeOf, type SessionParts } from './session-parts.ts';
+import { exchangeOf, isUnanswered, type SessionParts } from './session-parts.ts';
 import { keepSubscribed } from './subscription.ts';
 
 export type { ListAnswer, ListLimits };
@@ -34,10 +35,10 @@ export interface Session {
   call(call: SessionCall): Promise<McpCallResult | InputRequired>;
   /**
    * A round trip: `ping`, or `server/discover` in the stateless era. Only a reply to it passes: a result, or that the
-   * method is not known.
+   * method is not known. `limit` is what sets the time, where a person does.
    * @throws UpstreamError
    */
-  ping(timeoutMs: number): Promise<'pong' | 'unknown_method'>;
+  ping(timeoutMs: number, limit?: Limit): Promise<'pong' | 'unknown_method'>;
   /** Ends the session at the server (DELETE, at most 2 s) unless that is the one who lost it, then all requests. */
   close(options?: { terminate: boolean }): Promise<void>;
 }
@@ -49,17 +50,17 @@ export async function openSession(deps: ConnectDeps, plan: VersionPlan): Promise
 
 function sessionOver(connected: Connected, deps: ConnectDeps): Session {
   const { client, channel, protocolVersion } = connected;
-  const { side, onListChanged } = deps;
+  const { side, onListChanged, onMissed } = deps;
   const stateless = isStateless(protocolVersion);
   const rules = { ...deps.questions, side };
   const parts: SessionParts = { ...connected, side, stateless, rules, onListChanged };
   const ended = new AbortController();
   const offered = client.getServerCapabilities() ?? {};
   if (stateless && offered.tools?.listChanged === true) {
-    void keepSubscribed({ client, side, limitMs: deps.limitMs, onMissed: onListChanged, signal: ended.signal });
+    void keepSubscribed({ client, side, limitMs: deps.limitMs, onMissed, signal: ended.signal });
   }
 
-  async function ping(timeoutMs: number): Promise<'pong' | 'unknown_method'> {
+  async function ping(timeoutMs: number, limit?: Limit): Promise<'pong' | 'unknown_method'> {
     const exchange = exchangeOf(timeoutMs);
     const method = stateless ? 'server/discover' : 'ping';
     try {
@@ -68,7 +69,7 @@ function sessionOver(connected: Connected, deps: ConnectDeps): Session {
     } catch (error) {
       if (exchange.result !== undefined) return 'pong';
       if (exchange.errorCode === METHOD_NOT_FOUND) return 'unknown_method';
-      throw asFailure(side, method, error, timeoutMs);
+      throw asFailure(side, method, error, timeoutMs, limit);
     }
   }
 
@@ -81,11 +82,16 @@ function sessionOver(connected: Connected, deps: ConnectDeps): Session {
     const exchange = exchangeOf(timeoutMs);
     const request = { method, params: { ...params, ...replyParams(reply) } } as GetPromptRequest | ReadResourceRequest;
     const options = { timeout: timeoutMs, allowInputRequired: true, ...(signal && { signal }) };
+    const over = parts.questions.begin({ exchange });
+    let givenUp = false;
     try {
       await channel.run(exchange, (headers) => client.request(request, { ...options, headers }));
     } catch (error) {
+      givenUp = isUnanswered(parts, exchange, error);
       signal?.throwIfAborted();
-      throw asFailure(side, method, error, timeoutMs);
+      throw asFailure(side, method, error, timeoutMs, 'read_timeout');
+    } finally {
+      over({ givenUp });
     }
     const result = exchange.result ?? {};
     if (stateless && result.resultType === 'input_required') {
