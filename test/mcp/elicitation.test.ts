@@ -3,18 +3,8 @@ import type { JsonObject, JsonValue } from '../../src/json.ts';
 import type { AskPerson, McpCall, ServerQuestion } from '../../src/mcp/types.ts';
 import { startAskingSessionServer } from '../support/asking-peers.ts';
 import { type FakeMcpScript, type FakeMcpServer, startFakeMcpServer } from '../support/fake-mcp-server.ts';
+import { done, form, question } from './asked-forms.ts';
 import { openPool, type Pool, textOf } from './pool.ts';
-
-const FORM: JsonObject = {
-  type: 'object',
-  properties: { city: { type: 'string', default: 'Bergen' }, seats: { type: 'integer' } },
-  required: ['city'],
-};
-const done = (id: JsonValue | undefined): string =>
-  JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'done' }] } });
-const question = (id: string, params: JsonObject): string =>
-  JSON.stringify({ jsonrpc: '2.0', id, method: 'elicitation/create', params });
-const form = (schema: JsonObject = FORM, message = 'Where to?'): JsonObject => ({ message, requestedSchema: schema });
 
 describe('questions of servers of the session era', () => {
   let pool: Pool;

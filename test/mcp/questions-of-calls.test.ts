@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OPEN_PRINCIPAL } from '../../src/identity/principals.ts';
-import type { JsonObject, JsonValue } from '../../src/json.ts';
 import type { AskPerson } from '../../src/mcp/types.ts';
 import {
   type FakeMcpScript,
@@ -8,18 +7,8 @@ import {
   type RecordedRequest,
   startFakeMcpServer,
 } from '../support/fake-mcp-server.ts';
+import { done, form, question } from './asked-forms.ts';
 import { openPool, type Pool, textOf } from './pool.ts';
-
-const FORM: JsonObject = {
-  type: 'object',
-  properties: { city: { type: 'string', default: 'Bergen' }, seats: { type: 'integer' } },
-  required: ['city'],
-};
-const done = (id: JsonValue | undefined): string =>
-  JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'done' }] } });
-const question = (id: string, params: JsonObject): string =>
-  JSON.stringify({ jsonrpc: '2.0', id, method: 'elicitation/create', params });
-const form = (schema: JsonObject = FORM, message = 'Where to?'): JsonObject => ({ message, requestedSchema: schema });
 
 describe('questions that come with no call, or with one of several', () => {
   let pool: Pool;

@@ -214,8 +214,17 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
   /** A connector that another process deleted has no session here for long. */
   async function stillThere({ id }: Connector): Promise<boolean> {
     if ((await connectors.find(id)) !== undefined) return true;
-    await work.track(dispose(id, disposals.get(id)));
+    await ended(id);
     return false;
+  }
+
+  /** Ends what there is of an id; whatever is made anew under it waits for that. */
+  async function ended(id: string): Promise<void> {
+    const gone = work.track(dispose(id, disposals.get(id))).finally(() => {
+      if (disposals.get(id) === gone) disposals.delete(id);
+    });
+    disposals.set(id, gone);
+    await gone;
   }
 
   async function disable(connector: Connector, cause: string): Promise<void> {
@@ -232,11 +241,7 @@ export function createConnectionPool(deps: McpSessionsDeps): ConnectionPool {
       await forgetMoved(id);
       return;
     }
-    const gone = work.track(dispose(id, disposals.get(id))).finally(() => {
-      if (disposals.get(id) === gone) disposals.delete(id);
-    });
-    disposals.set(id, gone);
-    await gone;
+    await ended(id);
   });
 
   return {
